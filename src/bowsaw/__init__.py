@@ -1,0 +1,6 @@
+"""bowsaw prunes visual vocabularies."""
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+
+__all__ = ["Bags", "Codebook"]

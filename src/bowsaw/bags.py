@@ -1,0 +1,377 @@
+"""Bags: the one ragged container.
+
+A *bag* is the set of local descriptors of one image (or recording, or anything that is described
+by a set of vectors). ``Bags`` holds many of them:
+
+- ``values``: all descriptors one below the other, ``(n_descriptors, n_dims)``;
+- ``offsets``: bag ``i`` is ``values[offsets[i]:offsets[i + 1]]``, ``(n_bags + 1,)``;
+- ``scale``: what a stored 1.0 means. Stored value / scale is in unit-norm units, the unit of every
+  distance, ``sharpness`` and tolerance in bowsaw. SIFT is stored as uint8 with scale 512.
+
+A ``Bags`` may lie on disk: its rows then come from memory-mapped files, and choosing bags
+(``bags[rows]``) moves no descriptor. Only ``values`` copies; ``read`` converts a block at a time.
+
+Axes are declared here once: rows are descriptors, columns are dimensions.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from bowsaw.errors import DataError, ParameterError
+
+Description = Mapping[str, Any]
+"""What made the descriptors: a name and its parameters, JSON-able. Two bags can be coded with the
+same codebook when their descriptions are equal."""
+
+_DTYPES = (np.uint8, np.float32, np.float64)
+
+
+class Bags(Sequence[NDArray[Any]]):
+    """Many sets of descriptors in one container.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_descriptors, n_dims)
+        uint8, float32 or float64; other numbers become float32. Must be finite.
+    offsets : array-like of shape (n_bags + 1,), optional
+        Where each bag begins and the last ends; without it, all rows are one bag.
+    scale : float, default=1.0
+        Stored value / scale is in unit-norm units.
+    description : mapping, optional
+        What made the descriptors, JSON-able. Codebooks refuse bags of another description.
+    digests : array-like of shape (n_bags,), optional
+        A 64-bit name for the content of each bag's image, to notice test images in a training set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> bags = bs.Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))])
+    >>> len(bags), bags.n_descriptors, bags.n_dims, bags.counts.tolist()
+    (2, 6, 3, [2, 4])
+    >>> bags[1].shape, len(bags[[1, 1, 0]])
+    ((4, 3), 3)
+    """
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        scale: float = 1.0,
+        description: Description | None = None,
+        digests: ArrayLike | None = None,
+    ) -> None:
+        array = _as_rows(values, "values")
+        limits = (
+            np.array([0, len(array)], dtype=np.int64)
+            if offsets is None
+            else np.asarray(offsets, dtype=np.int64)
+        )
+        if limits.ndim != 1 or len(limits) < 1 or limits[0] != 0 or limits[-1] != len(array):
+            raise DataError(
+                f"offsets must begin with 0 and end with n_descriptors = {len(array)}; got shape "
+                f"{limits.shape}, {limits[:1].tolist()} … {limits[-1:].tolist()}."
+            )
+        counts = np.diff(limits)
+        if (counts < 0).any():
+            raise DataError("offsets must not fall: a bag cannot have a negative size.")
+        self._set(
+            (array,),
+            np.zeros(len(counts), dtype=np.int64),
+            limits[:-1],
+            counts,
+            scale,
+            description,
+            None if digests is None else np.asarray(digests, dtype=np.uint64),
+        )
+
+    def _set(
+        self,
+        pieces: tuple[NDArray[Any], ...],
+        piece: NDArray[np.int64],
+        start: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        scale: float,
+        description: Description | None,
+        digests: NDArray[np.uint64] | None,
+    ) -> None:
+        if not (np.isfinite(scale) and scale > 0):
+            raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
+        if digests is not None and digests.shape != counts.shape:
+            raise DataError(
+                f"digests must have one entry a bag ({len(counts)}); got shape {digests.shape}."
+            )
+        self._pieces = pieces
+        self._piece = piece
+        self._start = start
+        self._counts = counts
+        self._offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self._scale = float(scale)
+        self._description = None if description is None else dict(description)
+        self._digests = digests
+
+    # -- ways in ---------------------------------------------------------------------------------
+
+    @classmethod
+    def from_list(
+        cls,
+        arrays: Iterable[ArrayLike],
+        *,
+        scale: float = 1.0,
+        description: Description | None = None,
+        digests: ArrayLike | None = None,
+    ) -> Bags:
+        """Make bags from one array per image, each ``(n, n_dims)``; an empty one may be ``(0,)``."""
+        rows = [np.asarray(array) for array in arrays]
+        dims = {array.shape[1] for array in rows if array.ndim == 2 and array.shape[1]}
+        if len(dims) > 1:
+            raise DataError(
+                f"every bag must have the same number of dimensions; got {sorted(dims)}. "
+                "Rows are descriptors and columns are dimensions: is one array transposed?"
+            )
+        n_dims = dims.pop() if dims else 0
+        for i, array in enumerate(rows):
+            if array.size and array.ndim != 2:
+                raise DataError(
+                    f"bag {i} must be two-dimensional (descriptors, dimensions); got shape "
+                    f"{array.shape}."
+                )
+        counts = [len(array) if array.size else 0 for array in rows]
+        full = [array for array in rows if array.size]
+        dtype = np.result_type(*full) if full else np.dtype(np.float32)
+        values = np.empty((sum(counts), n_dims), dtype=dtype)
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        for array, begin, end in zip(rows, offsets[:-1], offsets[1:], strict=True):
+            if end > begin:
+                values[begin:end] = array
+        return cls(values, offsets, scale=scale, description=description, digests=digests)
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: Sequence[NDArray[Any]],
+        piece: ArrayLike,
+        start: ArrayLike,
+        counts: ArrayLike,
+        *,
+        scale: float = 1.0,
+        description: Description | None = None,
+        digests: ArrayLike | None = None,
+    ) -> Bags:
+        """Make bags whose rows lie in several arrays (memory-mapped shards), without reading them.
+
+        Bag ``i`` is ``pieces[piece[i]][start[i] : start[i] + counts[i]]``. Unlike other ways in,
+        this trusts that the values are finite: reading them to check would load the whole store.
+        """
+        self = cls.__new__(cls)
+        where = np.asarray(piece, dtype=np.int64)
+        begin = np.asarray(start, dtype=np.int64)
+        count = np.asarray(counts, dtype=np.int64)
+        if not where.shape == begin.shape == count.shape or where.ndim != 1:
+            raise DataError("piece, start and counts must be one-dimensional and of one length.")
+        arrays = tuple(pieces) or (np.empty((0, 0), dtype=np.float32),)
+        if len({(a.shape[1], a.dtype.str) for a in arrays if a.ndim == 2}) != 1:
+            raise DataError("every piece must be two-dimensional with one n_dims and one dtype.")
+        lengths = np.array([len(a) for a in arrays], dtype=np.int64)
+        if len(where) and (
+            where.min() < 0
+            or where.max() >= len(arrays)
+            or begin.min() < 0
+            or count.min() < 0
+            or (begin + count > lengths[where]).any()
+        ):
+            raise DataError("a bag reaches outside its piece: the index and the pieces disagree.")
+        named = None if digests is None else np.asarray(digests, dtype=np.uint64)
+        self._set(arrays, where, begin, count, scale, description, named)
+        return self
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """Stored value / scale is in unit-norm units."""
+        return self._scale
+
+    @property
+    def description(self) -> dict[str, Any] | None:
+        """What made the descriptors, or None when unknown."""
+        return None if self._description is None else dict(self._description)
+
+    @property
+    def digests(self) -> NDArray[np.uint64] | None:
+        """A 64-bit name of each bag's image, ``(n_bags,)``, or None when unknown."""
+        return self._digests
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype in which descriptors are stored."""
+        return self._pieces[0].dtype
+
+    @property
+    def n_dims(self) -> int:
+        """Dimensions of a descriptor."""
+        return int(self._pieces[0].shape[1])
+
+    @property
+    def n_descriptors(self) -> int:
+        """Descriptors in all bags together."""
+        return int(self._offsets[-1])
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Descriptors in each bag, ``(n_bags,)``."""
+        return self._counts.copy()
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each bag begins among all descriptors, ``(n_bags + 1,)``."""
+        return self._offsets.copy()
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """All descriptors, ``(n_descriptors, n_dims)``; a copy unless one array holds just them."""
+        whole = self._pieces[0]
+        if len(self._pieces) == 1 and self._is_run(0, len(self), 0, len(whole)):
+            return whole
+        out = np.empty((self.n_descriptors, self.n_dims), dtype=self.dtype)
+        self.read_into(0, out)
+        return out
+
+    def _is_run(self, first: int, last: int, begin: int, end: int) -> bool:
+        starts, counts = self._start[first:last], self._counts[first:last]
+        if not len(starts):
+            return begin == end
+        return bool(
+            starts[0] == begin
+            and starts[-1] + counts[-1] == end
+            and (starts[1:] == starts[:-1] + counts[:-1]).all()
+        )
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __repr__(self) -> str:
+        return (
+            f"Bags({len(self)} bags, {self.n_descriptors} descriptors of {self.n_dims} "
+            f"{self.dtype}, scale {self.scale:g})"
+        )
+
+    # -- choosing --------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Bags: ...
+    @overload
+    def __getitem__(self, index: ArrayLike) -> Bags: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return one bag's rows for a whole number, else the chosen bags, without a copy."""
+        if isinstance(index, SupportsIndex) and not (
+            isinstance(index, np.ndarray) and index.ndim
+        ):
+            i = operator.index(index)
+            if not -len(self) <= i < len(self):
+                raise IndexError(f"bag {i} of {len(self)}")
+            begin = self._start[i]
+            rows = self._pieces[self._piece[i]][begin : begin + self._counts[i]]
+            return np.asarray(rows)
+        chosen = index if isinstance(index, slice) else np.asarray(index)
+        if isinstance(chosen, np.ndarray) and not chosen.size:
+            chosen = chosen.astype(np.int64)
+        out = Bags.__new__(Bags)
+        out._set(
+            self._pieces,
+            self._piece[chosen],
+            self._start[chosen],
+            self._counts[chosen],
+            self._scale,
+            self._description,
+            None if self._digests is None else self._digests[chosen],
+        )
+        return out
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, start: int, stop: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """Return rows ``start`` to ``stop`` of all descriptors, in stored units, as ``dtype``."""
+        out = np.empty((stop - start, self.n_dims), dtype=dtype)
+        self.read_into(start, out)
+        return out
+
+    def read_into(self, start: int, out: NDArray[Any]) -> None:
+        """Fill ``out`` with the rows from ``start`` on, converted to its dtype."""
+        if not len(out):
+            return
+        stop = start + len(out)
+        if start < 0 or stop > self.n_descriptors:
+            raise IndexError(f"rows {start} to {stop} of {self.n_descriptors}")
+        bag = int(np.searchsorted(self._offsets, start, side="right")) - 1
+        row = start
+        while row < stop:
+            end = min(int(self._offsets[bag + 1]), stop)
+            if end > row:
+                begin = int(self._start[bag]) + row - int(self._offsets[bag])
+                source = self._pieces[self._piece[bag]]
+                out[row - start : end - start] = source[begin : begin + end - row]
+                row = end
+            bag += 1
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[int, int]]:
+        """Yield ``(start, stop)`` of blocks of at most ``n_rows`` descriptors.
+
+        The limits depend on the bags alone, never on the number of threads.
+        """
+        for start in range(0, self.n_descriptors, n_rows):
+            yield start, min(start + n_rows, self.n_descriptors)
+
+
+def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
+    """Return ``bags`` as Bags: a list of arrays is converted once at the door.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_bags([np.zeros((2, 3)), np.zeros((1, 3))])
+    Bags(2 bags, 3 descriptors of 3 float64, scale 1)
+    """
+    if isinstance(bags, Bags):
+        return bags
+    if isinstance(bags, np.ndarray) and bags.ndim == 2 and bags.dtype != object:
+        raise DataError(
+            f"expected one array per bag, got a single array of shape {bags.shape}. Wrap it in a "
+            "list if it is one bag: [array]."
+        )
+    if isinstance(bags, (str, bytes)) or not isinstance(bags, Iterable):
+        raise DataError(f"expected Bags or a list of arrays; got {type(bags).__name__}.")
+    return Bags.from_list(bags)
+
+
+def canonical(description: Description | None) -> str | None:
+    """Return a description as text that is equal when the descriptions are."""
+    return None if description is None else json.dumps(description, sort_keys=True)
+
+
+def _as_rows(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 2:
+        raise DataError(
+            f"{name} must be two-dimensional (descriptors, dimensions); got shape {array.shape}."
+        )
+    if array.dtype.kind not in "buif":
+        raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
+    if array.dtype not in _DTYPES:
+        array = array.astype(np.float32)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise DataError(
+            f"{name} must be finite; row {bad} holds NaN or infinity. Remove such descriptors."
+        )
+    return np.ascontiguousarray(array)

@@ -1,0 +1,249 @@
+"""Codebook: the words of a visual vocabulary, as a value.
+
+A codebook never changes; ``only`` and ``without`` return a new one. Each word has an *id* that
+survives pruning, so that a column ``word0042`` means the same word in every codebook that came from
+the same training. Words are always named by their ids, never by their position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bowsaw.bags import Bags, Description, canonical
+from bowsaw.errors import DataError, MismatchError, ParameterError
+
+METRICS = ("euclidean",)
+
+
+class Codebook:
+    """Words, their stable ids, their unit and where they came from.
+
+    Parameters
+    ----------
+    words : array-like of shape (n_words, n_dims)
+        One word a row, in stored units (see ``scale``); kept as float32.
+    ids : array-like of shape (n_words,), optional
+        Stable, distinct, not negative; 0, 1, 2 … by default.
+    scale : float, default=1.0
+        Stored value / scale is in unit-norm units.
+    metric : {"euclidean"}
+        The distance that makes a word the nearest.
+    description : mapping, optional
+        What made the descriptors (as in ``Bags``); bags of another description are refused.
+    provenance : mapping, optional
+        How the words were made; JSON-able.
+    trained_on : array-like of uint64, optional
+        The digests of the images that the words were learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> book = bs.Codebook(np.eye(4))
+    >>> book.without([1]).ids.tolist()
+    [0, 2, 3]
+    >>> book.without([1]).only([3, 0]).ids.tolist()
+    [3, 0]
+    """
+
+    __slots__ = ("_description", "_ids", "_metric", "_provenance", "_scale", "_trained_on", "_words")
+
+    def __init__(
+        self,
+        words: ArrayLike,
+        ids: ArrayLike | None = None,
+        *,
+        scale: float = 1.0,
+        metric: str = "euclidean",
+        description: Description | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        trained_on: ArrayLike | None = None,
+    ) -> None:
+        array = np.array(words, dtype=np.float32, order="C", ndmin=0)
+        if array.ndim != 2 or 0 in array.shape:
+            raise DataError(
+                "words must be two-dimensional (words, dimensions) with at least one word; got "
+                f"shape {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise DataError("words must be finite; some are NaN or infinite.")
+        if metric not in METRICS:
+            raise ParameterError(f"metric must be one of {list(METRICS)}; got {metric!r}.")
+        if not (np.isfinite(scale) and scale > 0):
+            raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
+        names = np.arange(len(array)) if ids is None else np.array(ids)
+        if names.shape != (len(array),) or names.dtype.kind not in "iu":
+            raise DataError(
+                f"ids must be {len(array)} whole numbers, one a word; got {names.dtype} of shape "
+                f"{names.shape}."
+            )
+        names = names.astype(np.int64)
+        if len(np.unique(names)) != len(names) or names.min() < 0:
+            raise DataError("ids must be distinct and not negative.")
+        self._words = array
+        self._ids = names
+        self._scale = float(scale)
+        self._metric = metric
+        self._description = None if description is None else dict(description)
+        self._provenance = {} if provenance is None else dict(provenance)
+        self._trained_on = (
+            None if trained_on is None else np.unique(np.asarray(trained_on, dtype=np.uint64))
+        )
+        for value in (self._words, self._ids, self._trained_on):
+            if value is not None:
+                value.setflags(write=False)
+
+    @property
+    def words(self) -> NDArray[np.float32]:
+        """The words in stored units, ``(n_words, n_dims)``, read-only."""
+        return self._words
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The stable id of each word, ``(n_words,)``, read-only."""
+        return self._ids
+
+    @property
+    def scale(self) -> float:
+        """Stored value / scale is in unit-norm units."""
+        return self._scale
+
+    @property
+    def metric(self) -> str:
+        """The distance that makes a word the nearest."""
+        return self._metric
+
+    @property
+    def description(self) -> dict[str, Any] | None:
+        """What made the descriptors, or None when unknown."""
+        return None if self._description is None else dict(self._description)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """How the words were made."""
+        return dict(self._provenance)
+
+    @property
+    def trained_on(self) -> NDArray[np.uint64] | None:
+        """Digests of the training images, sorted; None when unknown."""
+        return self._trained_on
+
+    @property
+    def n_words(self) -> int:
+        """How many words there are."""
+        return len(self._words)
+
+    @property
+    def n_dims(self) -> int:
+        """Dimensions of a word."""
+        return int(self._words.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_words
+
+    def __repr__(self) -> str:
+        return f"Codebook({self.n_words} words of {self.n_dims}, scale {self.scale:g})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Codebook):
+            return NotImplemented
+        return (
+            np.array_equal(self._words, other._words)
+            and np.array_equal(self._ids, other._ids)
+            and self._scale == other._scale
+            and self._metric == other._metric
+            and self._description == other._description
+            and self._provenance == other._provenance
+            and (self._trained_on is None) == (other._trained_on is None)
+            and (
+                self._trained_on is None
+                or other._trained_on is None
+                or np.array_equal(self._trained_on, other._trained_on)
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._words.tobytes(), self._ids.tobytes(), self._scale))
+
+    def __sklearn_clone__(self) -> Codebook:
+        """Return the codebook itself: it cannot change, so clones may share it."""
+        return self
+
+    def only(self, words: ArrayLike) -> Codebook:
+        """Return the codebook of just these words (ids), in the order given."""
+        return self._at(self.positions(words))
+
+    def without(self, words: ArrayLike) -> Codebook:
+        """Return the codebook without these words (ids), the others in their order."""
+        gone = self.positions(words)
+        if len(gone) == self.n_words:
+            raise ParameterError(
+                f"words names all {self.n_words} words, and a codebook needs at least one. "
+                "Keep a word."
+            )
+        return self._at(np.delete(np.arange(self.n_words), gone))
+
+    def _at(self, positions: NDArray[np.int64]) -> Codebook:
+        return Codebook(
+            self._words[positions],
+            self._ids[positions],
+            scale=self._scale,
+            metric=self._metric,
+            description=self._description,
+            provenance=self._provenance,
+            trained_on=self._trained_on,
+        )
+
+    def positions(self, words: ArrayLike) -> NDArray[np.int64]:
+        """Return the position of each word (id), or raise for an unknown or repeated one."""
+        names = np.asarray(words)
+        if names.size == 0:
+            names = names.astype(np.int64)
+        if names.ndim != 1 or names.dtype.kind not in "iu":
+            raise ParameterError(
+                f"words must be a list of whole numbers (word ids); got {names.dtype} of shape "
+                f"{names.shape}."
+            )
+        order = np.argsort(self._ids, kind="stable")
+        place = np.searchsorted(self._ids[order], names)
+        place = np.minimum(place, self.n_words - 1)
+        found: NDArray[np.int64] = order[place]
+        unknown = self._ids[found] != names
+        if unknown.any():
+            raise ParameterError(
+                f"word {int(names[unknown][0])} is not in the codebook (it has {self.n_words} "
+                f"words, ids {int(self._ids.min())} to {int(self._ids.max())})."
+            )
+        if len(np.unique(found)) != len(found):
+            raise ParameterError("words names a word twice; name each word once.")
+        return found
+
+    def names(self) -> NDArray[np.object_]:
+        """Return the column name of each word, such as ``word0042``, stable through pruning."""
+        return np.array([f"word{i:04d}" for i in self._ids.tolist()], dtype=object)
+
+    def words_for(self, bags: Bags) -> NDArray[np.float32]:
+        """Return the words in the units in which ``bags`` are stored, or refuse the bags."""
+        if bags.n_dims != self.n_dims and bags.n_descriptors:
+            raise MismatchError(
+                f"the codebook has words of {self.n_dims} dimensions, the bags descriptors of "
+                f"{bags.n_dims}. Train a codebook on these descriptors."
+            )
+        ours, theirs = canonical(self._description), canonical(bags.description)
+        if ours is not None and theirs is not None and ours != theirs:
+            raise MismatchError(
+                f"the codebook was trained on descriptors {ours}, the bags hold {theirs}. Extract "
+                "the images with the codebook's parameters, or train a codebook on these bags."
+            )
+        if bags.scale == self._scale:
+            return self._words
+        return self._words * np.float32(bags.scale / self._scale)
+
+
+def as_codebook(codebook: Codebook | ArrayLike) -> Codebook:
+    """Return ``codebook`` as a Codebook; a bare array is one without provenance."""
+    return codebook if isinstance(codebook, Codebook) else Codebook(codebook)

@@ -1,0 +1,1 @@
+"""From bags to histograms."""

@@ -1,0 +1,101 @@
+"""One exception tree for everything that bowsaw refuses.
+
+Every message names the value, the limit and the remedy, in one line: «n_words must be between 1
+and 812 (the codebook has 812 words); got 5000. Ask for fewer words.» The command line prints that
+line and leaves with the ``exit_code`` of the class; a traceback is shown only with ``--debug``.
+
+======================  =========  ==========================================================
+class                   exit code  raised when
+======================  =========  ==========================================================
+``ParameterError``      2          a parameter is out of range or of the wrong kind
+``DataError``           3          data cannot be used: NaN, wrong shape, too few images
+``ImageError``          3          one image file cannot be used; carries ``path``, ``reason``
+``MismatchError``       4          two things do not belong together: codebook and descriptors
+``StoreError``          5          a store is missing, damaged or of another version
+``StoreBusyError``      6          another process is writing to the store
+``FormatError``         7          a file is not what its name says
+``LeakError``           8          a codebook has seen the images that it is to be tested on
+``SpaceError``          9          the disk is full; what was done is kept
+======================  =========  ==========================================================
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import ClassVar
+
+
+class BowsawError(Exception):
+    """Anything that bowsaw refuses; catch this to catch them all."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ParameterError(BowsawError, ValueError):
+    """A parameter is out of range or of the wrong kind."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class DataError(BowsawError, ValueError):
+    """Data cannot be used as they are: NaN, a wrong shape, too few images."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class ImageError(DataError):
+    """One image file cannot be used.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    reason : str
+        Why, in a few words, without the path: ``"truncated"``, ``"empty file"``.
+    remedy : str, optional
+        What to do about it.
+    """
+
+    def __init__(self, path: str | PathLike[str], reason: str, remedy: str = "") -> None:
+        self.path = fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}." + (f" {remedy}" if remedy else ""))
+
+    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str]]:
+        return (type(self), (self.path, self.reason))
+
+
+class MismatchError(BowsawError, ValueError):
+    """Two things do not belong together, such as a codebook and another descriptor's bags."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class StoreError(BowsawError):
+    """A store is missing, damaged or of another version."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing to the store."""
+
+    exit_code: ClassVar[int] = 6
+
+
+class FormatError(BowsawError, ValueError):
+    """A file is not what its name says, or is damaged."""
+
+    exit_code: ClassVar[int] = 7
+
+
+class LeakError(BowsawError, ValueError):
+    """A codebook has seen the images that it is to be tested on."""
+
+    exit_code: ClassVar[int] = 8
+
+
+class SpaceError(BowsawError, OSError):
+    """The disk is full; what was done before is kept and can be continued."""
+
+    exit_code: ClassVar[int] = 9

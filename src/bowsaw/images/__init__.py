@@ -1,0 +1,1 @@
+"""From a folder of classes to grey pictures."""

@@ -1,0 +1,1 @@
+"""The nearest words of each descriptor, exactly."""

@@ -1,0 +1,86 @@
+"""Progress that is shown to a person and silent to a pipe.
+
+``Progress`` is the one way in which long work tells how far it is. On a terminal it draws a bar with
+the rate and the time left on standard error; elsewhere it says nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Progress:
+    """A bar on standard error; does nothing unless ``show`` and standard error is a terminal.
+
+    Parameters
+    ----------
+    label : str
+        What is being done: ``"coding"``.
+    total : int or None
+        How many steps there are; None when unknown.
+    show : bool
+        False keeps quiet even on a terminal.
+
+    Examples
+    --------
+    >>> with Progress("counting", 3, show=False) as bar:
+    ...     for _ in range(3):
+    ...         bar.step()
+    """
+
+    def __init__(self, label: str, total: int | None = None, show: bool = True) -> None:
+        self._bar = None
+        if show and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+            from rich.progress import Progress as RichProgress
+
+            self._bar = RichProgress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(label, total=total, note="")
+
+    def __enter__(self) -> Progress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, n: int = 1, note: str | None = None) -> None:
+        """Move ``n`` steps on, and show ``note`` behind the bar."""
+        if self._bar is not None:
+            if note is None:
+                self._bar.update(self._task, advance=n)
+            else:
+                self._bar.update(self._task, advance=n, note=note)
+
+    def track(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, one step each."""
+        for item in items:
+            yield item
+            self.step()

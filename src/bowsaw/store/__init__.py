@@ -1,0 +1,1 @@
+"""Descriptors on disk: resumable, atomic, fingerprinted."""
