@@ -16,6 +16,7 @@ Axes are declared here once: rows are descriptors, columns are dimensions.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ Description = Mapping[str, Any]
 """What made the descriptors: a name and its parameters, JSON-able. Two bags can be coded with the
 same codebook when their descriptions are equal."""
 
-_DTYPES = (np.uint8, np.float32, np.float64)
+_DTYPES = (np.uint8, np.float32)
 
 
 class Bags(Sequence[NDArray[Any]]):
@@ -39,7 +40,7 @@ class Bags(Sequence[NDArray[Any]]):
     Parameters
     ----------
     values : array-like of shape (n_descriptors, n_dims)
-        uint8, float32 or float64; other numbers become float32. Must be finite.
+        uint8 or float32; other numbers become float32. Must be finite.
     offsets : array-like of shape (n_bags + 1,), optional
         Where each bag begins and the last ends; without it, all rows are one bag.
     scale : float, default=1.0
@@ -129,7 +130,7 @@ class Bags(Sequence[NDArray[Any]]):
         description: Description | None = None,
         digests: ArrayLike | None = None,
     ) -> Bags:
-        """Make bags from one array per image, each ``(n, n_dims)``; an empty one may be ``(0,)``."""
+        """Make bags from one array per image, ``(n, n_dims)``; an empty one may be ``(0,)``."""
         rows = [np.asarray(array) for array in arrays]
         dims = {array.shape[1] for array in rows if array.ndim == 2 and array.shape[1]}
         if len(dims) > 1:
@@ -267,16 +268,12 @@ class Bags(Sequence[NDArray[Any]]):
     # -- choosing --------------------------------------------------------------------------------
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> NDArray[Any]: ...
+    def __getitem__(self, index: int | np.integer[Any]) -> NDArray[Any]: ...
     @overload
-    def __getitem__(self, index: slice) -> Bags: ...
-    @overload
-    def __getitem__(self, index: ArrayLike) -> Bags: ...
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Bags: ...
     def __getitem__(self, index: Any) -> Any:
         """Return one bag's rows for a whole number, else the chosen bags, without a copy."""
-        if isinstance(index, SupportsIndex) and not (
-            isinstance(index, np.ndarray) and index.ndim
-        ):
+        if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
             i = operator.index(index)
             if not -len(self) <= i < len(self):
                 raise IndexError(f"bag {i} of {len(self)}")
@@ -324,6 +321,13 @@ class Bags(Sequence[NDArray[Any]]):
                 row = end
             bag += 1
 
+    def content_digest(self) -> str:
+        """Return a digest of every descriptor and of where bags begin; reads everything once."""
+        digest = hashlib.blake2b(self._offsets.tobytes(), digest_size=16)
+        for start, stop in self.blocks(2**15):
+            digest.update(self.read(start, stop, dtype=self.dtype).data)
+        return digest.hexdigest()
+
     def blocks(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield ``(start, stop)`` of blocks of at most ``n_rows`` descriptors.
 
@@ -340,7 +344,7 @@ def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
     --------
     >>> import numpy as np
     >>> as_bags([np.zeros((2, 3)), np.zeros((1, 3))])
-    Bags(2 bags, 3 descriptors of 3 float64, scale 1)
+    Bags(2 bags, 3 descriptors of 3 float32, scale 1)
     """
     if isinstance(bags, Bags):
         return bags
@@ -368,10 +372,12 @@ def _as_rows(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.dtype.kind not in "buif":
         raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
     if array.dtype not in _DTYPES:
-        array = array.astype(np.float32)
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise DataError(
-            f"{name} must be finite; row {bad} holds NaN or infinity. Remove such descriptors."
+            f"{name} must be finite; row {bad} holds NaN, infinity or a number "
+            "too large for float32. Remove such descriptors."
         )
     return np.ascontiguousarray(array)

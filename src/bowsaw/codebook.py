@@ -50,7 +50,15 @@ class Codebook:
     [3, 0]
     """
 
-    __slots__ = ("_description", "_ids", "_metric", "_provenance", "_scale", "_trained_on", "_words")
+    __slots__ = (
+        "_description",
+        "_ids",
+        "_metric",
+        "_provenance",
+        "_scale",
+        "_trained_on",
+        "_words",
+    )
 
     def __init__(
         self,
@@ -187,14 +195,21 @@ class Codebook:
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
+    def with_provenance(self, **more: Any) -> Codebook:
+        """Return the codebook with more said of how it was made."""
+        return self._with(np.arange(self.n_words), {**self._provenance, **more})
+
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
+        return self._with(positions, self._provenance)
+
+    def _with(self, positions: NDArray[np.int64], provenance: Mapping[str, Any]) -> Codebook:
         return Codebook(
             self._words[positions],
             self._ids[positions],
             scale=self._scale,
             metric=self._metric,
             description=self._description,
-            provenance=self._provenance,
+            provenance=provenance,
             trained_on=self._trained_on,
         )
 

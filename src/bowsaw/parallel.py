@@ -51,7 +51,7 @@ def effective_jobs(n_jobs: int | None) -> int:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block, for speed under our own threads and for equality."""
+    """Keep BLAS to one thread inside the block: for speed under our threads, and for equality."""
     with threadpool_limits(limits=1, user_api="blas"):
         yield
 

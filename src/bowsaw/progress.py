@@ -1,7 +1,7 @@
 """Progress that is shown to a person and silent to a pipe.
 
-``Progress`` is the one way in which long work tells how far it is. On a terminal it draws a bar with
-the rate and the time left on standard error; elsewhere it says nothing.
+``Progress`` is the one way in which long work tells how far it is. On a terminal it draws a bar
+with the time left on standard error; elsewhere it says nothing.
 """
 
 from __future__ import annotations

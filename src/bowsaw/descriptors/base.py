@@ -131,9 +131,7 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
                 rows.append(descriptors)
                 digests.append(digest)
         values = (
-            np.concatenate(rows)
-            if rows
-            else np.empty((0, self.n_dims), dtype=self.stored_dtype)
+            np.concatenate(rows) if rows else np.empty((0, self.n_dims), dtype=self.stored_dtype)
         )
         offsets = np.concatenate(([0], np.cumsum([len(r) for r in rows]))).astype(np.int64)
         known = [d for d in digests if d is not None]

@@ -1,1 +1,6 @@
 """From a folder of classes to grey pictures."""
+
+from bowsaw.images.folder import ImageFolder
+from bowsaw.images.split import Split
+
+__all__ = ["ImageFolder", "Split"]

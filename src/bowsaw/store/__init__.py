@@ -1,1 +1,6 @@
 """Descriptors on disk: resumable, atomic, fingerprinted."""
+
+from bowsaw.store.extraction import extract
+from bowsaw.store.store import Store
+
+__all__ = ["Store", "extract"]

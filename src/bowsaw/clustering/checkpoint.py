@@ -1,0 +1,75 @@
+"""The state of an interrupted k-means, in a file of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.files import atomic_write
+
+
+class Checkpoint:
+    """Saves and loads ``(words, objectives, done)`` under a fingerprint.
+
+    Parameters
+    ----------
+    path : path-like or None
+        Where; None for a checkpoint that is never written.
+    fingerprint : mapping
+        What the state depends on. A file with another fingerprint is not used.
+    seconds : float, default=5.0
+        How often it is worth writing.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str] | None,
+        fingerprint: Mapping[str, Any],
+        seconds: float = 5.0,
+    ) -> None:
+        self._path = None if path is None else Path(path)
+        text = json.dumps(fingerprint, sort_keys=True)
+        self._fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        self.seconds = seconds if path is not None else float("inf")
+
+    def load(self) -> tuple[NDArray[np.float32], list[float], bool] | None:
+        """Return the saved state, or None where there is none that fits."""
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            with np.load(self._path, allow_pickle=False) as file:
+                if str(file["fingerprint"]) != self._fingerprint:
+                    return None
+                words = np.ascontiguousarray(file["words"], dtype=np.float32)
+                return words, file["objectives"].tolist(), bool(file["done"])
+        except (OSError, ValueError, KeyError):
+            # A file of something else, or a damaged one: the work is done again.
+            return None
+
+    def save(self, words: NDArray[np.float32], objectives: list[float], done: bool) -> None:
+        """Write the state so that it is there whole or not at all."""
+        if self._path is None:
+            return
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            words=words,
+            objectives=np.array(objectives),
+            done=np.array(done),
+            fingerprint=np.array(self._fingerprint),
+        )
+        with atomic_write(self._path) as file:
+            file.write(buffer.getvalue())
+
+    def remove(self) -> None:
+        """Remove the file: the work is done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,102 @@
+"""k-means++: where the words begin (Arthur and Vassilvitskii 2007).
+
+**The problem.** Draw words one after the other from a sample of descriptors, each with probability
+proportional to D²(x), its squared distance to the nearest word drawn so far. Done literally, that
+is one pass over the sample a word, with matrix-vector products that run at the speed of memory.
+
+**The method.** Candidates are drawn a batch at a time from the D² of the moment and their distances
+computed by one matrix product. Then they are looked at in order: a candidate drawn with weight
+D²_then is accepted with probability D²_now / D²_then. That is rejection sampling, so each accepted
+word has exactly the distribution that k-means++ asks for; only the arithmetic is in batches.
+
+Cost: 2 · n_dims · n_words operations a sampled descriptor, in BLAS. Distances are in float32 and
+D² of a drawn descriptor itself is set to 0, so no descriptor is drawn twice; equal descriptors are
+at distance 0 and cannot be drawn either.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.parallel import ordered_map
+
+BATCH = 64
+_SLICE = 8192
+
+
+def kmeans_plus_plus(
+    rows: NDArray[np.float32], n_words: int, rng: np.random.Generator, n_jobs: int | None = 1
+) -> NDArray[np.int64]:
+    """Return the positions of ``n_words`` rows drawn by k-means++.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_dims), float32
+        The sample; must hold at least ``n_words`` distinct rows, or fewer are returned.
+    n_words : int
+        How many to draw.
+    rng : numpy.random.Generator
+        The source of chance; the result depends on it alone.
+    n_jobs : int or None, default=1
+        Threads.
+
+    Returns
+    -------
+    ndarray of shape (n_drawn,), int64
+        Distinct positions in the order drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[0.0], [0.0], [9.0], [9.0]], dtype=np.float32)
+    >>> drawn = kmeans_plus_plus(rows, 2, np.random.default_rng(0))
+    >>> sorted(rows[drawn, 0].tolist())
+    [0.0, 9.0]
+    """
+    # float64 weights: cumulative sums of float32 would lose the far tail of a large sample.
+    centred = rows - rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    norms = np.einsum("nd,nd->n", centred, centred, dtype=np.float32)
+    drawn = [int(rng.integers(len(rows)))]
+    nearest = _distances(centred, norms, drawn, n_jobs)[:, 0].astype(np.float64)
+    nearest[drawn[0]] = 0.0
+    while len(drawn) < n_words:
+        cumulative = np.cumsum(nearest)
+        if not cumulative[-1] > 0:
+            break
+        size = min(BATCH, n_words - len(drawn), max(1, len(drawn) // 2))
+        places = rng.random(size) * cumulative[-1]
+        picks = np.minimum(np.searchsorted(cumulative, places, side="right"), len(rows) - 1)
+        lots = rng.random(size)
+        distances = _distances(centred, norms, picks.tolist(), n_jobs)
+        before = nearest[picks]
+        for column, pick in enumerate(picks.tolist()):
+            if nearest[pick] > 0 and lots[column] * before[column] <= nearest[pick]:
+                drawn.append(pick)
+                np.minimum(nearest, distances[:, column], out=nearest)
+                nearest[pick] = 0.0
+    return np.array(drawn, dtype=np.int64)
+
+
+def _distances(
+    rows: NDArray[np.float32], norms: NDArray[np.float32], picks: list[int], n_jobs: int | None
+) -> NDArray[np.float32]:
+    """Squared distances of all rows to the picked ones, ``(n_rows, n_picks)``.
+
+    Rounding can leave a little distance between equal rows, which would let a second copy of a
+    drawn row be drawn: what is below the rounding error counts as 0.
+    """
+    chosen = rows[picks]
+    out = np.empty((len(rows), len(picks)), dtype=np.float32, order="F")
+    noise = np.float32((rows.shape[1] + 4) * 2.0**-23)
+
+    def one(start: int) -> None:
+        part = slice(start, start + _SLICE)
+        size = norms[part, None] + norms[picks]
+        squared = size - 2 * (rows[part] @ chosen.T)
+        squared[squared <= noise * size] = 0
+        out[part] = squared
+
+    for _ in ordered_map(one, range(0, len(rows), _SLICE), n_jobs):
+        pass
+    return out

@@ -1,0 +1,60 @@
+"""Hard coding: each descriptor counts for its nearest word (paper, Eq. 1), then average pooling.
+
+The histogram of a bag is the share of its descriptors whose nearest word is each word. Ties go to
+the word of the lowest position. Cost: that of the nearest-word search; memory: its blocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.bags import Bags
+from bowsaw.coding._pooling_kernel import count_codes
+from bowsaw.nearest.search import WordSearch, find_blocks
+from bowsaw.progress import Progress
+
+
+def hard_histograms(
+    bags: Bags,
+    words: NDArray[np.float32],
+    *,
+    out: NDArray[np.float32] | None = None,
+    n_jobs: int | None = -1,
+    verbose: bool = False,
+) -> NDArray[np.float32]:
+    """Return the average-pooled hard codes, ``(n_bags, n_words)``; an empty bag's row is 0.
+
+    Parameters
+    ----------
+    bags : Bags
+        The descriptors; may lie on disk.
+    words : ndarray of shape (n_words, n_dims), float32
+        In the bags' stored units.
+    out : ndarray of shape (n_bags, n_words), float32, optional
+        Where to write; may be memory-mapped.
+    n_jobs : int or None, default=-1
+        Threads; the result is the same for any number.
+    verbose : bool, default=False
+        Show progress on a terminal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bowsaw import Bags
+    >>> bags = Bags(np.array([[0.1], [0.2], [2.0], [9.0]]))
+    >>> hard_histograms(bags, np.array([[0.0], [1.0]], dtype=np.float32)).tolist()
+    [[0.5, 0.5]]
+    """
+    if out is None:
+        out = np.empty((len(bags), len(words)), dtype=np.float32)
+    out[:] = 0
+    offsets = bags.offsets
+    with Progress("coding", bags.n_descriptors, show=verbose) as bar:
+        for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
+            bag = int(np.searchsorted(offsets, start, side="right")) - 1
+            count_codes(found.code, start, offsets, bag, out)
+            bar.step(len(found.code))
+    counts = np.maximum(bags.counts, 1).astype(np.float32)
+    np.divide(out, counts[:, None], out=out)
+    return out

@@ -1,0 +1,157 @@
+"""Any float descriptor of OpenCV, as a transformer from pictures to Bags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
+from bowsaw.errors import ParameterError
+
+SIFT_SCALE = 512.0
+
+
+class OpenCvFeatures(Descriptor):
+    """Keypoints and descriptors of a ``cv2.Feature2D``.
+
+    Parameters
+    ----------
+    feature : cv2.Feature2D
+        A detector and descriptor with float descriptors, such as ``cv2.SIFT_create()``. Binary ones
+        (ORB, BRISK, AKAZE) are refused: their distance is not Euclidean.
+    scale : float or None, default=None
+        Stored value / scale is in unit-norm units. None is 512 for SIFT and 1 for others.
+    max_side : int or None, default=300
+        Pictures are made smaller so that the longest side has at most this many pixels.
+    max_pixels : int, default=100_000_000
+        A file that claims more pixels is refused before it is decoded.
+    on_error : {"raise", "empty"}, default="raise"
+        What ``transform`` does with a file that cannot be used.
+    n_jobs : int or None, default=None
+        Threads. OpenCV's own threads already share the work of one picture.
+    verbose : bool, default=False
+        Show progress on a terminal.
+
+    Notes
+    -----
+    A picture without keypoints gives an empty bag. Keypoints are sorted (y, x, size, angle, then
+    response), so that the order does not depend on OpenCV's threads.
+
+    Examples
+    --------
+    >>> import cv2
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> noise = np.random.default_rng(0).integers(0, 256, (64, 64)).astype(np.uint8)
+    >>> bags = bs.OpenCvFeatures(cv2.SIFT_create()).transform([noise])
+    >>> bags.n_dims, bags.scale, bags.n_descriptors > 0
+    (128, 512.0, True)
+    """
+
+    def __init__(
+        self,
+        feature: Any,
+        *,
+        scale: float | None = None,
+        max_side: int | None = 300,
+        max_pixels: int = 100_000_000,
+        on_error: Literal["raise", "empty"] = "raise",
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.feature = feature
+        self._scale = scale
+        self.max_side = max_side
+        self.max_pixels = max_pixels
+        self.on_error = on_error
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def validate(self) -> None:
+        """Raise a ParameterError when the feature cannot be used."""
+        super().validate()
+        if not isinstance(self.feature, cv2.Feature2D):
+            raise ParameterError(
+                "feature must be a cv2.Feature2D such as cv2.SIFT_create(); got "
+                f"{type(self.feature).__name__}."
+            )
+        if self.feature.descriptorType() != cv2.CV_32F:
+            raise ParameterError(
+                f"{type(self.feature).__name__} has binary descriptors, whose distance is not "
+                "Euclidean. Use a float descriptor such as SIFT."
+            )
+
+    def description(self) -> dict[str, Any]:
+        """Return the feature's class and every parameter that it tells of."""
+        return {
+            "name": "opencv",
+            "version": 1,
+            "feature": _kind(self.feature),
+            "parameters": _parameters(self.feature),
+            "max_side": self.max_side,
+        }
+
+    @property
+    def scale(self) -> float:
+        """Stored value / scale is in unit-norm units."""
+        if self._scale is not None:
+            return float(self._scale)
+        return SIFT_SCALE if _kind(self.feature) == "SIFT" else 1.0
+
+    @scale.setter
+    def scale(self, value: float | None) -> None:
+        self._scale = value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters as given; ``scale`` may be None there."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        params["scale"] = self._scale
+        return params
+
+    def __sklearn_clone__(self) -> OpenCvFeatures:
+        """Share the feature: OpenCV's objects cannot be copied."""
+        return type(self)(**self.get_params())
+
+    @property
+    def n_dims(self) -> int:
+        """Dimensions of one descriptor."""
+        return int(self.feature.descriptorSize())
+
+    @property
+    def stored_dtype(self) -> np.dtype[Any]:
+        """Always float32."""
+        return np.dtype(np.float32)
+
+    def describe(self, grey: NDArray[np.uint8]) -> tuple[Descriptors, Positions]:
+        """Detect and describe the keypoints of one grey picture."""
+        keypoints, values = self.feature.detectAndCompute(grey, None)
+        if values is None or not len(keypoints):
+            return np.empty((0, self.n_dims), np.float32), np.empty((0, 3), np.float32)
+        table = np.array([(k.pt[1], k.pt[0], k.size, k.angle, k.response) for k in keypoints])
+        order = np.lexsort(table.T[::-1])
+        positions = table[order][:, [1, 0, 2]].astype(np.float32)
+        return np.ascontiguousarray(values[order], dtype=np.float32), positions
+
+
+def _kind(feature: Any) -> str:
+    return type(feature).__name__.removeprefix("Feature2D_")
+
+
+def _parameters(feature: Any) -> dict[str, Any]:
+    """Read every getter without arguments whose value is a number or text."""
+    found: dict[str, Any] = {}
+    for name in sorted(dir(feature)):
+        if name.startswith("get") and name not in ("getDefaultName",):
+            try:
+                value = getattr(feature, name)()
+            except (cv2.error, TypeError):
+                continue
+            if isinstance(value, (bool, int, float, str)):
+                found[name.removeprefix("get")] = value
+            elif isinstance(value, Sequence) and all(isinstance(v, (int, float)) for v in value):
+                found[name.removeprefix("get")] = list(value)
+    return found

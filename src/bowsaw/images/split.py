@@ -1,0 +1,150 @@
+"""Disjoint parts of a labelled collection: for the codebook, to train, and the rest to test.
+
+The same number of images of each class goes to the codebook and to training; all others are test
+images. The draw of a class depends on the seed, the index of the split, the name of the class and
+the order of its rows, and on nothing else: a class that is added or left out moves no image of the
+others from one part to another.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.seeds import check_seed, stream
+
+Rows = NDArray[np.int64]
+Part = Literal["codebook", "train", "test", "all"]
+PARTS: tuple[Part, ...] = ("codebook", "train", "test", "all")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The rows of a collection that belong to each part.
+
+    Attributes
+    ----------
+    codebook, train, test : ndarray of int64
+        Row numbers, rising; every row is in exactly one of them.
+    n_codebook, n_train : int
+        Images of each class in ``codebook`` and in ``train``.
+    seed, index : int
+        The seed of the run, and which of its splits this is.
+    """
+
+    codebook: Rows
+    train: Rows
+    test: Rows
+    n_codebook: int
+    n_train: int
+    seed: int
+    index: int
+
+    def part(self, name: Part | str) -> Rows:
+        """Return the rows of one part, or of ``"all"`` of them.
+
+        Examples
+        --------
+        >>> split = split_by_class([0] * 4, ["a"], codebook=1, train=1)
+        >>> len(split.part("test")), split.part("all").tolist()
+        (2, [0, 1, 2, 3])
+        """
+        if name not in PARTS:
+            raise ParameterError(f"a part is one of {', '.join(PARTS)}; got {name!r}.")
+        if name == "all":
+            return np.sort(np.concatenate((self.codebook, self.train, self.test)))
+        return cast(Rows, getattr(self, name))
+
+    def __repr__(self) -> str:
+        return (
+            f"Split(codebook={len(self.codebook)}, train={len(self.train)}, "
+            f"test={len(self.test)}, seed={self.seed}, index={self.index})"
+        )
+
+
+def split_by_class(
+    y: ArrayLike,
+    classes: Sequence[str],
+    *,
+    codebook: int,
+    train: int,
+    seed: int = 0,
+    index: int = 0,
+) -> Split:
+    """Draw disjoint parts, the same number of images from each class.
+
+    Parameters
+    ----------
+    y : array-like of int, shape (n_images,)
+        The class of each row: a position in ``classes``.
+    classes : sequence of str
+        The names of the classes.
+    codebook : int
+        Images of each class to train the codebook on; may be 0.
+    train : int
+        Images of each class to train the classifier on, at least 1.
+    seed : int, default=0
+        The seed of the whole run.
+    index : int, default=0
+        Which of the run's splits to draw.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> split = split_by_class([0, 0, 0, 0, 1, 1, 1], ["cat", "dog"], codebook=1, train=1)
+    >>> split
+    Split(codebook=2, train=2, test=3, seed=0, index=0)
+    """
+    n_codebook, n_train = _count("codebook", codebook, 0), _count("train", train, 1)
+    seed, index = check_seed(seed), _count("index", index, 0)
+    labels = _labels(y, len(classes))
+    drawn: list[list[Rows]] = []
+    for label, name in enumerate(classes):
+        rows = np.flatnonzero(labels == label)
+        if len(rows) <= n_codebook + n_train:
+            raise DataError(
+                f"class {name!r} has {len(rows)} images, and a split needs at least "
+                f"{n_codebook + n_train + 1} ({n_codebook} for the codebook, {n_train} to train, "
+                "1 to test). Ask for fewer, or leave the class out."
+            )
+        # Sorting uniform numbers, because NumPy may change how ``permutation`` draws.
+        order = np.argsort(stream(seed, "split", index, name).random(len(rows)))
+        drawn.append(np.split(rows[order], (n_codebook, n_codebook + n_train)))
+    for_codebook, to_train, to_test = map(_rising, zip(*drawn, strict=True))
+    return Split(for_codebook, to_train, to_test, n_codebook, n_train, seed, index)
+
+
+def _rising(pieces: tuple[Rows, ...]) -> Rows:
+    rows = np.sort(np.concatenate(pieces)).astype(np.int64)
+    rows.setflags(write=False)
+    return rows
+
+
+def _count(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
+    return int(value)
+
+
+def _labels(y: ArrayLike, n_classes: int) -> Rows:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or n_classes == 0 or labels.size == 0:
+        raise DataError(
+            f"y must be one whole number a row and name one of the classes; got {labels.size} "
+            f"values of type {labels.dtype}, shape {labels.shape}, and {n_classes} classes."
+        )
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise DataError(
+            f"y must be between 0 and {n_classes - 1} (there are {n_classes} classes); got "
+            f"{labels.min()} to {labels.max()}."
+        )
+    return labels.astype(np.int64)

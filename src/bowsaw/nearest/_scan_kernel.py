@@ -1,0 +1,231 @@
+"""Scanning a block of scores for each descriptor's best word: arrays in, arrays out.
+
+``scores`` is (n_words_of_the_tile, n_rows): words down, descriptors across, so that the inner loop
+runs over neighbouring memory and keeps a running best for each descriptor, without a reduction
+(which compilers do not turn into vector instructions when it carries an index).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def scan_best_two(
+    scores: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    first_word: int,
+    best: NDArray[np.float32],
+    second: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> None:
+    """Update each row's best and second best score (product minus half norm) and best word.
+
+    On equal scores the earlier word stays, and the second becomes equal to the best.
+    """
+    n_words, n_rows = scores.shape
+    whole = n_words - n_words % 4
+    for j in range(0, whole, 4):
+        s0 = scores[j]
+        s1 = scores[j + 1]
+        s2 = scores[j + 2]
+        s3 = scores[j + 3]
+        h0 = half_norms[j]
+        h1 = half_norms[j + 1]
+        h2 = half_norms[j + 2]
+        h3 = half_norms[j + 3]
+        k0 = np.int32(first_word + j)
+        k1 = np.int32(first_word + j + 1)
+        k2 = np.int32(first_word + j + 2)
+        k3 = np.int32(first_word + j + 3)
+        for i in range(n_rows):
+            m = best[i]
+            s = second[i]
+            k = code[i]
+            v = s0[i] - h0
+            low = v if v < m else m
+            s = low if low > s else s
+            k = k0 if v > m else k
+            m = v if v > m else m
+            v = s1[i] - h1
+            low = v if v < m else m
+            s = low if low > s else s
+            k = k1 if v > m else k
+            m = v if v > m else m
+            v = s2[i] - h2
+            low = v if v < m else m
+            s = low if low > s else s
+            k = k2 if v > m else k
+            m = v if v > m else m
+            v = s3[i] - h3
+            low = v if v < m else m
+            s = low if low > s else s
+            k = k3 if v > m else k
+            m = v if v > m else m
+            best[i] = m
+            second[i] = s
+            code[i] = k
+    for j in range(whole, n_words):
+        row = scores[j]
+        h = half_norms[j]
+        word = np.int32(first_word + j)
+        for i in range(n_rows):
+            m = best[i]
+            s = second[i]
+            v = row[i] - h
+            low = v if v < m else m
+            second[i] = low if low > s else s
+            code[i] = word if v > m else code[i]
+            best[i] = v if v > m else m
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def squared_norms(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Write the squared norm of each row."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        total = np.float32(0)
+        for d in range(rows.shape[1]):
+            total += row[d] * row[d]
+        out[i] = total
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _score(row: NDArray[np.float32], word: NDArray[np.float32], half_norm: Any) -> Any:
+    total = np.float32(0)
+    for d in range(row.shape[0]):
+        total += row[d] * word[d]
+    return total - half_norm
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Squared distance in float64, summed in a fixed order: equal words give equal results."""
+    total = 0.0
+    for d in range(a.shape[0]):
+        difference = np.float64(a[d]) - np.float64(b[d])
+        total += difference * difference
+    return total
+
+
+GROUP = 64
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _weigh(
+    i: int,
+    k: Any,
+    value: Any,
+    error: Any,
+    exact_rows: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    best: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> None:
+    """Let word ``k`` with this score stand against row ``i``'s best word so far."""
+    if value > best[i] + 2 * error:
+        code[i] = k
+    elif value >= best[i] - 2 * error and k != code[i]:
+        # Too close for float32: the exact distances decide, and the lower index on a tie.
+        ours = _squared_distance(exact_rows[i], exact_words[k])
+        theirs = _squared_distance(exact_rows[i], exact_words[code[i]])
+        if ours < theirs or (ours == theirs and k < code[i]):
+            code[i] = k
+    if value > best[i]:
+        best[i] = value
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def score_guess(
+    rows: NDArray[np.float32],
+    words: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    best: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> None:
+    """Score the word that each row already names, so that others have something to beat."""
+    for i in range(rows.shape[0]):
+        best[i] = _score(rows[i], words[code[i]], half_norms[code[i]])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def scan_bounds(
+    bounds: NDArray[np.float32],
+    first_word: int,
+    rows: NDArray[np.float32],
+    words: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    exact_rows: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    error: NDArray[np.float32],
+    margin: NDArray[np.float32],
+    best: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> None:
+    """Update best and code from upper bounds of the scores of a tile of words.
+
+    ``bounds`` minus the half norm is an upper bound of a score, up to ``margin``. Words are taken
+    in groups: the best bound of a group is scored if it reaches the best score so far, and the rest
+    of the group is looked at one by one only if its second best bound does too, which is rare.
+    """
+    n_words, n_rows = bounds.shape
+    top = np.empty(n_rows, np.float32)
+    below = np.empty(n_rows, np.float32)
+    guess = np.zeros(n_rows, np.int32)
+    for begin in range(0, n_words, GROUP):
+        group = bounds[begin : begin + GROUP]
+        half = half_norms[first_word + begin : first_word + begin + group.shape[0]]
+        top[:] = -np.inf
+        below[:] = -np.inf
+        scan_best_two(group, half, first_word + begin, top, below, guess)
+        for i in range(n_rows):
+            if top[i] < best[i] - margin[i]:
+                continue
+            k = guess[i]
+            value = _score(rows[i], words[k], half_norms[k])
+            _weigh(i, k, value, error[i], exact_rows, exact_words, best, code)
+            if below[i] < best[i] - margin[i]:
+                continue
+            for j in range(group.shape[0]):
+                k = np.int32(first_word + begin + j)
+                if group[j, i] - half[j] >= best[i] - margin[i] and k != guess[i]:
+                    value = _score(rows[i], words[k], half_norms[k])
+                    _weigh(i, k, value, error[i], exact_rows, exact_words, best, code)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def settle(
+    rows: NDArray[np.float32],
+    words: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    exact_rows: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    error: NDArray[np.float32],
+    best: NDArray[np.float32],
+    second: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> int:
+    """Decide, in float64, the rows whose two best scores are too close for float32.
+
+    A row whose best two scores differ by more than twice ``error`` is certain. For the others every
+    word that could still win is compared exactly; ties go to the lowest index. ``rows`` and
+    ``words`` are centred, the exact ones as given. Returns how many rows had to be settled.
+    """
+    settled = 0
+    for i in range(rows.shape[0]):
+        if best[i] - second[i] > 2 * error[i]:
+            continue
+        settled += 1
+        limit = best[i] - 2 * error[i]
+        nearest = np.inf
+        for k in range(words.shape[0]):
+            if _score(rows[i], words[k], half_norms[k]) >= limit:
+                distance = _squared_distance(exact_rows[i], exact_words[k])
+                if distance < nearest:
+                    nearest = distance
+                    code[i] = k
+    return settled

@@ -1,0 +1,74 @@
+"""One writer at a time.
+
+The writer holds a lock of the operating system on the file ``writer.lock`` of the store. Such a
+lock goes when its process goes, however it dies, so no stale lock ever has to be removed by hand;
+the empty file that stays behind means nothing but «this folder is a store».
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bowsaw.errors import StoreBusyError, StoreError
+from bowsaw.files import disk_full_is_clear
+
+LOCK_NAME = "writer.lock"
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            # Windows says «permission denied» for a lock that another process holds.
+            raise BlockingIOError from error
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Be the only writer of the store ``folder``, or raise a StoreBusyError at once.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with only_writer(folder):
+    ...     with only_writer(folder):
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    bowsaw.errors.StoreBusyError: another process is writing to the store ...
+    """
+    target = folder / LOCK_NAME
+    try:
+        with disk_full_is_clear(target):
+            file = target.open("ab")
+    except PermissionError as error:
+        raise StoreError(
+            f"the store {folder} cannot be written: {error.strerror}. Choose another output, or "
+            "ask for the right to write there."
+        ) from error
+    with file:
+        try:
+            _lock(file.fileno())
+        except BlockingIOError:
+            raise StoreBusyError(
+                f"another process is writing to the store {folder}. Wait for it to end, or choose "
+                "another output."
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"the store {folder} cannot be locked: {error.strerror}. Choose an output on a "
+                "file system that has locks."
+            ) from error
+        yield

@@ -1,0 +1,238 @@
+"""Store: what ``extract`` made, as users open it.
+
+Opening reads the catalogue (checked, read-only, held in memory from then on) and compares the
+length of every shard's file; no descriptor is read and no file stays open. ``bags`` maps the
+shards into memory when first asked for, and pages come from disk as they are used.
+
+Only usable images are handed out: ``bags``, ``y``, ``paths`` and ``sizes`` have one entry for
+each of them, in the same order, so rows never slip. Images that were set aside are in
+``set_aside``. A class whose images were all set aside keeps its name in ``classes``, so that a
+label means the same class whether or not its neighbours could be read; no ``y`` points to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.bags import Bags
+from bowsaw.errors import StoreError
+from bowsaw.images.split import Split, split_by_class
+from bowsaw.store.catalog import read_catalog
+from bowsaw.store.content import OK, SET_ASIDE, n_rows
+from bowsaw.store.shards import check_sizes, open_positions, open_values
+
+
+class Store:
+    """A finished store, open for reading.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder that ``extract`` made.
+
+    Raises
+    ------
+    StoreError
+        When it is not there, unfinished, damaged, incomplete or of another version.
+
+    Examples
+    --------
+    >>> import tempfile, cv2, numpy as np
+    >>> from pathlib import Path
+    >>> import bowsaw as bs
+    >>> root = Path(tempfile.mkdtemp())
+    >>> for name in ("cats", "dogs"):
+    ...     (root / "pets" / name).mkdir(parents=True)
+    ...     noise = np.random.default_rng(0).integers(0, 256, (32, 40), dtype=np.uint8)
+    ...     _ = cv2.imwrite(str(root / "pets" / name / "1.png"), noise)
+    >>> _ = (root / "pets" / "cats" / "2.png").write_bytes(b"")
+    >>> _ = bs.extract(bs.ImageFolder(root / "pets"), bs.DenseSift(), root / "pets.store")
+    >>> store = bs.Store(root / "pets.store")
+    >>> store
+    Store('...pets.store', 2 of 3 images, 24 descriptors of 128 uint8)
+    >>> store.y.tolist(), store.classes, store.positions(0)[0].tolist()
+    ([0, 1], ('cats', 'dogs'), [7.5, 7.5, 16.0])
+    >>> store.set_aside
+    [('cats/2.png', 'empty file')]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._folder = Path(path)
+        self._content = content = read_catalog(self._folder)
+        if content.n_done < len(content.entries):
+            raise StoreError(
+                f"the store {self._folder} is unfinished: {content.n_done} of "
+                f"{len(content.entries)} images are done. Run the same `bowsaw extract` again to "
+                "finish it, or wait for the one that is running."
+            )
+        self._recipe = content.recipe
+        self._usable = tuple(entry for entry in content.entries if entry.status == OK)
+        self._shard_rows = tuple(map(n_rows, content.shards()))
+        for number, length in enumerate(self._shard_rows):
+            check_sizes(
+                self._folder, number, length, self._recipe.n_dims, self._recipe.stored_dtype
+            )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Store:
+        """Open a finished store; the same as ``Store(path)``."""
+        return cls(path)
+
+    # -- the usable images, row by row -----------------------------------------------------------
+
+    @cached_property
+    def bags(self) -> Bags:
+        """The descriptors of the usable images, on disk: choosing among them moves nothing."""
+        n_dims, dtype = self._recipe.n_dims, self._recipe.stored_dtype
+        shards = [
+            open_values(self._folder, number, length, n_dims, dtype)
+            for number, length in enumerate(self._shard_rows)
+        ]
+        self._refuse_change()
+        return Bags.from_pieces(
+            shards or [np.empty((0, n_dims), dtype)],
+            self._column("shard"),
+            self._column("start"),
+            self._column("count"),
+            scale=self.scale,
+            description=self.description,
+            digests=np.array([int(e.digest or "", 16) for e in self._usable], dtype=np.uint64),
+        )
+
+    @property
+    def y(self) -> NDArray[np.int64]:
+        """The label of each usable image, a place in ``classes``, ``(n_usable,)``."""
+        return self._column("label")
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path of each usable image, relative to the images' folder, with ``/``."""
+        return tuple(entry.path for entry in self._usable)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Width and height of each usable image after resizing, in pixels, ``(n_usable, 2)``."""
+        return np.stack([self._column("width"), self._column("height")], axis=1)
+
+    def positions(self, i: SupportsIndex) -> NDArray[np.float32]:
+        """Return x and y of the centre and the side of each patch of image ``i``, ``(n, 3)``."""
+        place = operator.index(i)
+        if not -self.n_usable <= place < self.n_usable:
+            raise IndexError(f"image {place} of {self.n_usable}")
+        entry = self._usable[place]
+        shard, start, count = entry.shard or 0, entry.start or 0, entry.count or 0
+        return np.asarray(self._positions[shard][start : start + count])
+
+    @cached_property
+    def _positions(self) -> list[NDArray[np.float32]]:
+        shards = [
+            open_positions(self._folder, number, length)
+            for number, length in enumerate(self._shard_rows)
+        ]
+        self._refuse_change()
+        return shards
+
+    def _refuse_change(self) -> None:
+        """Raise when shards mapped just now may not be those that the catalogue told of.
+
+        A writer changes the catalogue before it touches a shard, so asking after the mapping is
+        enough; what is mapped stays as it is.
+        """
+        if read_catalog(self._folder) != self._content:
+            raise StoreError(
+                f"the store {self._folder} was changed since it was opened. Open it again."
+            )
+
+    def _column(self, name: str) -> NDArray[np.int64]:
+        return np.array([getattr(entry, name) for entry in self._usable], dtype=np.int64)
+
+    # -- the whole -------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return self._folder
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of all classes, also of those whose images were all set aside."""
+        return self._content.classes
+
+    @property
+    def set_aside(self) -> list[tuple[str, str]]:
+        """Relative path and reason of each image that could not be used."""
+        return [(e.path, e.reason) for e in self._content.entries if e.status == SET_ASIDE]
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What made the descriptors: a name and its parameters."""
+        described: dict[str, Any] = json.loads(self._recipe.description)
+        return described
+
+    @property
+    def scale(self) -> float:
+        """Stored value / scale is in unit-norm units."""
+        return self._recipe.scale
+
+    @property
+    def n_images(self) -> int:
+        """Images in the folder, usable or not."""
+        return len(self._content.entries)
+
+    @property
+    def n_usable(self) -> int:
+        """Images that have a bag."""
+        return len(self._usable)
+
+    @cached_property
+    def digest(self) -> str:
+        """A name of what the store hands out: descriptor, classes, paths, labels and images."""
+        told = [
+            self._recipe.fingerprint,
+            self.classes,
+            [(e.path, e.label, e.digest) for e in self._usable],
+        ]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+    def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
+        """Split the usable images class by class; see ``ImageFolder.split``."""
+        return split_by_class(
+            self.y, self.classes, codebook=codebook, train=train, seed=seed, index=index
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return what ``bowsaw inspect`` shows, JSON-able."""
+        per_class = np.bincount(self.y, minlength=len(self.classes)).tolist()
+        return {
+            "path": str(self._folder),
+            "n_images": self.n_images,
+            "n_usable": self.n_usable,
+            "set_aside": [{"path": path, "reason": reason} for path, reason in self.set_aside],
+            "classes": dict(zip(self.classes, per_class, strict=True)),
+            "n_descriptors": sum(self._shard_rows),
+            "n_dims": self._recipe.n_dims,
+            "dtype": self._recipe.dtype,
+            "scale": self.scale,
+            "n_shards": len(self._shard_rows),
+            "description": self.description,
+            "digest": self.digest,
+            "bowsaw_version": self._content.bowsaw_version,
+        }
+
+    def __len__(self) -> int:
+        return self.n_usable
+
+    def __repr__(self) -> str:
+        return (
+            f"Store({str(self._folder)!r}, {self.n_usable} of {self.n_images} images, "
+            f"{sum(self._shard_rows)} descriptors of {self._recipe.n_dims} {self._recipe.dtype})"
+        )

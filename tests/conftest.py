@@ -1,0 +1,42 @@
+"""What every test shares: the same surroundings everywhere, and a folder of small pictures."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import cv2
+import pytest
+from hypothesis import settings
+
+IMAGE_SETS = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
+"""The only variables that change which tests run: where the two benchmark image sets lie."""
+
+for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
+    if _name not in IMAGE_SETS:
+        del os.environ[_name]
+
+# Tables are drawn for this terminal, whatever the caller's is.
+os.environ.pop("FORCE_COLOR", None)
+os.environ.update(NO_COLOR="1", COLUMNS="120")
+
+# The same examples in every run, so that a failure is always news about the code;
+# `--hypothesis-profile explore` looks for new ones.
+settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile("repeat")
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes of 144 real pictures, 40 × 40 pixels, cut side by side from photographs."""
+    folder = tmp_path_factory.mktemp("scenes")
+    for name in ("brick", "grass", "gravel"):
+        (folder / name).mkdir()
+        with as_file(files("skimage") / "data" / f"{name}.png") as source:
+            photograph = cv2.imread(str(source), cv2.IMREAD_GRAYSCALE)
+        for i in range(144):
+            y, x = 40 * (i // 12), 40 * (i % 12)
+            cv2.imwrite(str(folder / name / f"{i:03}.png"), photograph[y : y + 40, x : x + 40])
+    return folder

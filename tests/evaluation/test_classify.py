@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.evaluation.classify import DEFAULT_GRID, HistogramClassifier
+from bowsaw.evaluation.measures import mean_class_accuracy
+
+
+@parametrize_with_checks(
+    [HistogramClassifier(), HistogramClassifier(mapping="raw", C=1.0, n_jobs=2)]
+)
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
+    check(estimator)
+
+
+def histograms(n_a_class=20, n_words=40, n_classes=3, n_descriptors=200, seed=0):
+    """Histograms of classes that differ by how often each word occurs."""
+    rng = np.random.default_rng(seed)
+    words = rng.dirichlet(np.full(n_words, 0.5), size=n_classes)
+    y = np.repeat(np.arange(n_classes), n_a_class)
+    return rng.multinomial(n_descriptors, words[y]) / n_descriptors, y
+
+
+def nearly_alike(n_a_class, seed):
+    """Rows of two classes that only a large C tells apart: one word, .010 or .011 of the mass."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n_a_class)
+    rare = np.where(y == 1, 0.011, 0.010)
+    rest = rng.dirichlet(np.full(3, 1e6), size=len(y)) * (1 - rare)[:, None]
+    return np.column_stack([rare, rest]), y
+
+
+def noisy(n_a_class, seed):
+    """Rows whose training labels are wrong now and then, with more words than rows can teach."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n_a_class)
+    X = rng.dirichlet(np.full(200, 0.5), size=len(y))
+    X[:, 0] += 0.02 * y
+    return X, y
+
+
+def test_learns_and_says_what_it_used():
+    X, y = histograms()
+    X_new, y_new = histograms(n_a_class=30)
+    model = HistogramClassifier(random_state=0).fit(X, y, X_new[::3], y_new[::3])
+    assert mean_class_accuracy(y_new, model.predict(X_new), 3) > 0.99
+    assert model.grid_.tolist() == list(DEFAULT_GRID)
+    assert model.scores_.shape == model.grid_.shape
+    assert model.C_ in DEFAULT_GRID
+    assert model.coef_.shape == (3, 40)
+    assert model.n_features_in_ == 40
+
+
+@pytest.mark.parametrize("mapping", ["sqrt", "raw"])
+def test_training_rows_have_unit_mean_norm_after_the_mapping(mapping):
+    X, y = histograms()
+    model = HistogramClassifier(mapping, C=1.0).fit(X, y)
+    mapped = np.sqrt(X) if mapping == "sqrt" else X
+    assert np.linalg.norm(mapped * model.scale_, axis=1).mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("mapping", ["sqrt", "raw"])
+def test_the_unit_of_the_histograms_changes_nothing(mapping):
+    X, y = histograms()
+    shares = HistogramClassifier(mapping, random_state=0).fit(X, y)
+    counts = HistogramClassifier(mapping, random_state=0).fit(200 * X, y)
+    assert shares.C_ == counts.C_
+    np.testing.assert_allclose(
+        shares.decision_function(X), counts.decision_function(200 * X), atol=1e-8
+    )
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8))
+def test_the_square_root_is_signed_and_odd(values):
+    X = np.array([values])
+    mapped = HistogramClassifier("sqrt")._map(X)
+    np.testing.assert_allclose(mapped * np.abs(mapped), X, rtol=1e-12)
+    assert np.array_equal(HistogramClassifier("sqrt")._map(-X), -mapped)
+    assert np.array_equal(HistogramClassifier("raw")._map(X), X)
+
+
+@pytest.mark.parametrize("n_words", [10, 500], ids=["fewer words than rows", "more words"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_equal_to_the_plain_machine_on_mapped_rows(n_words, n_classes):
+    # Dense rows that are longer than many go through the rotation; it must not show.
+    rng = np.random.default_rng(3)
+    X = rng.dirichlet(np.full(n_words, 2.0), size=40)
+    y = np.arange(40) % n_classes
+    X[np.arange(40), y] += 0.02
+    model = HistogramClassifier(C=3.0, tol=1e-8).fit(X, y)
+    rows = np.sqrt(X) * model.scale_
+    plain = LinearSVC(C=3.0, dual=False, tol=1e-8, max_iter=5000).fit(rows, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, plain.intercept_, atol=1e-5)
+    assert np.array_equal(model.predict(X), plain.predict(rows))
+
+
+def test_a_large_c_is_chosen_where_a_small_one_underfits():
+    X, y = nearly_alike(20, seed=0)
+    X_held, y_held = nearly_alike(20, seed=1)
+    model = HistogramClassifier("raw", grid=[1e-3, 1e6]).fit(X, y, X_held, y_held)
+    assert model.C_ == 1e6
+    assert model.scores_.tolist() == [0.5, 1.0]
+    assert HistogramClassifier("raw", grid=[1e-3, 1e6], random_state=0).fit(X, y).C_ == 1e6
+
+
+def test_a_small_c_is_chosen_where_a_large_one_learns_the_noise():
+    X, y = noisy(40, seed=0)
+    X_held, y_held = noisy(400, seed=1)
+    wrong = y.copy()
+    wrong[::5] = 1 - wrong[::5]
+    model = HistogramClassifier("raw", grid=[0.1, 1e5]).fit(X, wrong, X_held, y_held)
+    assert model.C_ == 0.1
+    assert model.scores_[0] > model.scores_[1] + 0.03
+
+
+def test_of_equally_good_values_the_smallest_wins_in_any_order_of_the_grid():
+    X, y = histograms()
+    model = HistogramClassifier(grid=[100.0, 1.0, 10.0, 1.0]).fit(X, y, X, y)
+    assert model.grid_.tolist() == [1.0, 10.0, 100.0]
+    assert model.scores_.tolist() == [1.0, 1.0, 1.0]
+    assert model.C_ == 1.0
+
+
+def test_validation_rows_choose_c_and_train_nothing():
+    X, y = histograms()
+    X_held, y_held = histograms(n_a_class=5, seed=9)
+    chosen = HistogramClassifier().fit(X, y, X_held, y_held)
+    given_c = HistogramClassifier(C=chosen.C_).fit(X, y)
+    assert np.array_equal(chosen.coef_, given_c.coef_)
+    assert chosen.scale_ == given_c.scale_
+    assert given_c.grid_.size == given_c.scores_.size == 0
+
+
+def test_validation_may_lack_a_class():
+    X, y = histograms()
+    model = HistogramClassifier().fit(X, y, X[y != 2], y[y != 2])
+    assert model.scores_.max() == 1.0
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_every_row_of_a_class_of_two_is_held_out_once():
+    X, y = histograms()
+    small = np.concatenate([np.flatnonzero(y != 2), np.flatnonzero(y == 2)[:2]])
+    model = HistogramClassifier(random_state=0).fit(X[small], y[small])
+    assert model.scores_.max() == 1.0
+
+
+def test_the_same_on_any_number_of_threads():
+    X, y = histograms(n_a_class=10, n_words=300, n_classes=4, n_descriptors=60)
+    models = []
+    for blas, jobs in ((1, None), (2, 2), (2, 3)):
+        with threadpool_limits(blas):
+            models.append(HistogramClassifier(random_state=4, n_jobs=jobs).fit(X, y))
+    for other in models[1:]:
+        assert np.array_equal(models[0].coef_, other.coef_)
+        assert np.array_equal(models[0].scores_, other.scores_)
+
+
+def test_labels_of_any_kind_and_named_columns():
+    X, y = histograms()
+    names = np.array(["tree", "bow", "saw"])[y]
+    frame = pd.DataFrame(X, columns=[f"word{i:04d}" for i in range(X.shape[1])])
+    model = HistogramClassifier(C=1.0).fit(frame, names)
+    assert model.classes_.tolist() == ["bow", "saw", "tree"]
+    assert model.feature_names_in_[2] == "word0002"
+    assert (model.predict(frame) == names).mean() > 0.99
+
+
+def test_zero_rows_are_no_trouble():
+    X, y = histograms()
+    X[::7] = 0
+    assert HistogramClassifier(C=1.0).fit(X, y).predict(np.zeros((2, 40))).shape == (2,)
+    assert HistogramClassifier(C=1.0).fit(np.zeros((4, 3)), [0, 1, 0, 1]).scale_ == 1.0
+
+
+def test_an_unfinished_machine_says_so_in_our_words():
+    X, y = histograms()
+    with pytest.warns(ConvergenceWarning, match=r"C = 1000 .* max_iter = 1 steps.* Raise max_iter"):
+        HistogramClassifier(C=1000.0, max_iter=1).fit(X, y)
+
+
+def test_normal_use_converges_on_the_whole_grid():
+    X, y = histograms(n_a_class=15, n_words=8, n_classes=5, n_descriptors=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for cost in DEFAULT_GRID:
+            assert HistogramClassifier("raw", C=cost).fit(X, y).n_iter_ < 2000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"mapping": "log"}, r"mapping must be one of \['sqrt', 'raw'\]; got 'log'"),
+        ({"C": 0}, 'C must be a finite number above 0 or "auto"; got 0'),
+        ({"C": "best"}, "got 'best'"),
+        ({"C": float("inf")}, "got inf"),
+        ({"grid": []}, "grid is empty"),
+        ({"grid": [1, -1]}, "grid must be a finite number above 0; got -1"),
+        ({"grid": 3.0}, "grid must be a list"),
+        ({"cv": 1}, "cv must be a whole number from 2 up; got 1"),
+        ({"max_iter": 0}, "max_iter must be a whole number from 1 up"),
+        ({"tol": 0.0}, "tol must be a finite number above 0"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, says):
+    X, y = histograms()
+    with pytest.raises(ParameterError, match=says):
+        HistogramClassifier(**parameters).fit(X, y)
+
+
+def test_bad_data_are_named():
+    X, y = histograms()
+    with pytest.raises(DataError, match=r"at least 2 classes; got 1 class, .*0"):
+        HistogramClassifier().fit(X[:5], y[:5])
+    with pytest.raises(DataError, match="has 1 row, and cross-validation needs 2"):
+        HistogramClassifier().fit(X[:21], y[:21])
+    with pytest.raises(DataError, match="y_validation is missing"):
+        HistogramClassifier().fit(X, y, X)
+    with pytest.raises(DataError, match="X_validation is missing"):
+        HistogramClassifier().fit(X, y, None, y)
+    with pytest.raises(DataError, match=r"one entry a row of X_validation \(60\)"):
+        HistogramClassifier().fit(X, y, X, y[:4])
+    with pytest.raises(DataError, match="which y does not"):
+        HistogramClassifier().fit(X[:40], y[:40], X, y)
+    with pytest.raises(ValueError, match="39 features"):
+        HistogramClassifier().fit(X, y, X[:, :39], y)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.errors import LeakError
+from bowsaw.evaluation.leak import check_leaks
+from bowsaw.images.split import split_by_class
+
+
+def bags_of(digests):
+    return Bags.from_list([np.ones((1, 2))] * 12, digests=digests)
+
+
+def trained_on(digests, **more):
+    return Codebook(np.eye(2), trained_on=digests, **more)
+
+
+SPLIT = split_by_class([0] * 6 + [1] * 6, ["a", "b"], codebook=2, train=2)
+DIGESTS = np.arange(100, 112, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("part", ["codebook", "train"])
+def test_the_splits_own_parts_are_no_leak(part):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_leaks(trained_on(DIGESTS[SPLIT.part(part)]), bags_of(DIGESTS), [SPLIT]) is None
+
+
+@pytest.mark.parametrize("n_seen", [1, 3])
+def test_every_test_image_is_noticed_and_counted(n_seen):
+    rows = SPLIT.test[-n_seen:]
+    book = trained_on(np.concatenate([DIGESTS[SPLIT.codebook], DIGESTS[rows]]))
+    paths = [f"image{i}" for i in range(12)]
+    with pytest.raises(LeakError) as error:
+        check_leaks(book, bags_of(DIGESTS), [SPLIT], paths)
+    message = str(error.value)
+    assert (
+        f"trained on {n_seen} of the 4 test images of split 0 (such as image{rows[0]})" in message
+    )
+    assert "--seed" in message
+    assert "\n" not in message
+
+
+def test_the_split_that_it_was_trained_on_is_named():
+    origin = {"codebook": 2, "train": 2, "seed": 7, "part": "codebook"}
+    book = trained_on(DIGESTS, provenance={"split": origin})
+    with pytest.raises(LeakError, match=r"\(codebook 2, train 2, seed 7, part codebook\) alone"):
+        check_leaks(book, bags_of(DIGESTS), [SPLIT])
+
+
+def test_a_picture_that_the_collection_holds_twice_is_let_pass():
+    twice = DIGESTS.copy()
+    twice[SPLIT.test[0]] = twice[SPLIT.codebook[0]]
+    assert check_leaks(trained_on(twice[SPLIT.codebook]), bags_of(twice), [SPLIT]) is None
+    with pytest.raises(LeakError, match="trained on 1 of the 4"):
+        check_leaks(trained_on(twice[SPLIT.test[:2]]), bags_of(twice), [SPLIT])
+
+
+def test_unreadable_files_are_not_the_same_picture():
+    unreadable = DIGESTS.copy()
+    unreadable[SPLIT.test] = 0
+    assert check_leaks(trained_on([0, 5]), bags_of(unreadable), [SPLIT]) is None
+
+
+def test_what_cannot_be_checked_gives_a_warning():
+    with pytest.warns(UserWarning, match="the codebook does not say"):
+        check_leaks(Codebook(np.eye(2)), bags_of(DIGESTS), [SPLIT])
+    with pytest.warns(UserWarning, match="the bags do not say"):
+        check_leaks(trained_on(DIGESTS), bags_of(None), [SPLIT])

@@ -1,0 +1,284 @@
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+from bowsaw.errors import DataError, ImageError, ParameterError
+from bowsaw.images import ImageFolder
+from bowsaw.images.decode import read_picture
+from bowsaw.images.folder import PRESETS
+
+
+def make(root, *names):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return root
+
+
+def test_classes_files_and_labels(tmp_path):
+    make(tmp_path, "dog/b.jpg", "dog/a.png", "cat/x.jpg", "README.txt")
+    images = ImageFolder(tmp_path)
+    assert images.root == tmp_path
+    assert images.classes == ("cat", "dog")
+    assert images.relative_paths == ("cat/x.jpg", "dog/a.png", "dog/b.jpg")
+    assert images.paths == tuple(str(tmp_path / path) for path in images.relative_paths)
+    assert images.y.dtype == np.int64
+    assert images.y.tolist() == [0, 1, 1]
+
+
+def test_order_is_by_code_points_within_classes_in_order(tmp_path, monkeypatch):
+    make(tmp_path, "a/Z.png", "a/a.png", "a/é.png", "a/10.png", "a/9.png", "a b/1.png", "B/1.png")
+    images = ImageFolder(tmp_path)
+    assert images.classes == ("B", "a", "a b")
+    expected = ("B/1.png", "a/10.png", "a/9.png", "a/Z.png", "a/a.png", "a/é.png", "a b/1.png")
+    assert images.relative_paths == expected
+
+    listing = os.scandir
+
+    class Backwards(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "scandir", lambda path: Backwards(reversed(list(listing(path)))))
+    assert ImageFolder(tmp_path).relative_paths == expected
+
+
+def test_string_and_relative_roots(tmp_path, monkeypatch):
+    make(tmp_path, "scenes/cat/1.png")
+    monkeypatch.chdir(tmp_path)
+    assert ImageFolder("scenes").paths == (str(Path("scenes", "cat", "1.png")),)
+
+
+def test_only_litter_is_left_out(tmp_path):
+    litter = ["cat/.DS_Store", "cat/._1.jpg", "cat/Thumbs.db", "cat/desktop.ini", ".git/config"]
+    make(tmp_path, "cat/1.jpg", "cat/README", "cat/film.mp4", *litter, "__MACOSX/cat/1.jpg")
+    images = ImageFolder(tmp_path)
+    assert images.classes == ("cat",)
+    assert images.relative_paths == ("cat/1.jpg", "cat/README", "cat/film.mp4")
+
+
+def test_nested_folders_are_walked(tmp_path):
+    make(tmp_path, "cat/b/deep/2.png", "cat/b/1.png", "cat/a.png", "cat/c.png", "cat/.x/9.png")
+    images = ImageFolder(tmp_path)
+    assert images.relative_paths == ("cat/a.png", "cat/b/1.png", "cat/b/deep/2.png", "cat/c.png")
+    assert images.classes == ("cat",)
+
+
+if sys.platform != "win32":  # where links need a privilege
+
+    def test_links_are_followed_once_and_loops_end(tmp_path):
+        root = make(tmp_path / "root", "cat/1.png", "cat/inner/2.png")
+        make(tmp_path, "elsewhere/3.png")
+        (root / "cat" / "file.png").symlink_to(tmp_path / "elsewhere" / "3.png")
+        (root / "cat" / "linked").symlink_to(tmp_path / "elsewhere")
+        (root / "cat" / "inner" / "up").symlink_to(root / "cat")
+        (root / "dog").symlink_to(root)
+        expected = ("cat/1.png", "cat/file.png", "cat/inner/2.png", "cat/linked/3.png")
+        images = ImageFolder(root)
+        assert images.classes == ("cat", "dog")
+        assert images.relative_paths[:4] == expected
+        assert images.relative_paths[4:] == tuple(f"dog/{path}" for path in expected)
+
+    def test_broken_links_are_listed_for_the_reader_to_refuse(tmp_path):
+        make(tmp_path, "cat/1.png")
+        (tmp_path / "cat" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+        (tmp_path / "cat" / "self.png").symlink_to(tmp_path / "cat" / "self.png")
+        images = ImageFolder(tmp_path)
+        assert images.relative_paths == ("cat/1.png", "cat/gone.png", "cat/self.png")
+        with pytest.raises(ImageError, match="missing file"):
+            read_picture(images[1])
+        with pytest.raises(ImageError, match="cannot be read"):
+            read_picture(images[2])
+
+
+if hasattr(os, "mkfifo"):
+
+    def test_a_pipe_is_refused_and_does_not_hang(tmp_path):
+        make(tmp_path, "cat/1.png")
+        os.mkfifo(tmp_path / "cat" / "pipe.png")
+        images = ImageFolder(tmp_path)
+        with pytest.raises(ImageError, match="not a regular file"):
+            read_picture(images[1])
+
+
+if sys.platform == "linux":  # elsewhere names are Unicode by rule
+
+    def test_names_that_are_not_utf8(tmp_path):
+        folder = os.fsencode(tmp_path) + b"/caf\xe9"
+        Path(os.fsdecode(folder)).mkdir()
+        Path(os.fsdecode(folder + b"/\xff.png")).write_bytes(b"P5 2 1 255 ab")
+        images = ImageFolder(tmp_path)
+        assert len(images.classes) == 1
+        assert os.fsencode(images.paths[0]) == folder + b"/\xff.png"
+        assert read_picture(images[0]).grey.tolist() == [[97, 98]]
+        assert "1 classes" in repr(images)
+        with pytest.raises(DataError, match="has 1 images"):
+            images.split(codebook=0, train=1)
+
+
+def test_odd_unicode_names(tmp_path):
+    names = ["🦊 fox/1.png", "line\u2028break/1.png", "日本/1.png", "%d{}/1.png"]
+    images = ImageFolder(make(tmp_path, *names))
+    assert len(images) == 4
+    assert set(images.classes) == {name.split("/")[0] for name in names}
+
+
+def test_is_a_sequence_of_paths(tmp_path):
+    images = ImageFolder(make(tmp_path, *(f"{c}/{i}.png" for c in "ab" for i in range(5))))
+    paths = images.paths
+    assert len(images) == 10
+    assert list(images) == list(paths)
+    assert (images[0], images[-1], images[np.int64(3)]) == (paths[0], paths[-1], paths[3])
+    assert images[2:4] == list(paths[2:4])
+    assert images[np.array([7, 1])] == images[[7, 1]] == [paths[7], paths[1]]
+    assert images[images.y == 1] == list(paths[5:])
+    assert images[[]] == []
+    assert paths[4] in images
+    assert images.index(paths[4]) == 4
+    for wrong in (10, -11, [10], [True]):
+        with pytest.raises(IndexError):
+            images[wrong]
+    with pytest.raises(TypeError):
+        images["a/0.png"]
+
+
+def test_scikit_learn_splits_it(tmp_path):
+    images = ImageFolder(make(tmp_path, *(f"{c}/{i}.png" for c in "ab" for i in range(5))))
+    train, test, y_train, y_test = train_test_split(
+        images, images.y, test_size=4, stratify=images.y, random_state=0
+    )
+    assert sorted([*train, *test]) == sorted(images.paths)
+    assert all(
+        images.y[images.index(path)] == label for path, label in zip(train, y_train, strict=True)
+    )
+    assert np.bincount(y_test).tolist() == [2, 2]
+
+
+def test_splits_by_class(tmp_path):
+    images = ImageFolder(make(tmp_path, *(f"{c}/{i}.png" for c in "ab" for i in range(5))))
+    split = images.split(codebook=2, train=1, seed=4, index=3)
+    assert [len(split.part(part)) for part in ("codebook", "train", "test")] == [4, 2, 4]
+    assert (split.seed, split.index) == (4, 3)
+    assert np.bincount(images.y[split.train]).tolist() == [1, 1]
+
+
+def test_survives_pickling_and_keeps_its_labels(tmp_path):
+    images = pickle.loads(pickle.dumps(ImageFolder(make(tmp_path, "a/1.png", "b/1.png"))))
+    assert images.relative_paths == ("a/1.png", "b/1.png")
+    with pytest.raises(ValueError, match="read-only"):
+        ImageFolder(tmp_path).y[0] = 1
+
+
+def test_repr(tmp_path, monkeypatch):
+    monkeypatch.chdir(make(tmp_path, "scenes/a/1.png", "scenes/b/1.png", "scenes/b/2.png"))
+    assert repr(ImageFolder("scenes")) == "ImageFolder('scenes': 3 files, 2 classes)"
+
+
+class TestChoosingClasses:
+    def test_in_any_order(self, tmp_path):
+        make(tmp_path, "a/1.png", "b/1.png", "c/1.png")
+        (tmp_path / "empty").mkdir()
+        images = ImageFolder(tmp_path, classes=["c", "a"])
+        assert images.classes == ("a", "c")
+        assert images.relative_paths == ("a/1.png", "c/1.png")
+        assert images.y.tolist() == [0, 1]
+
+    @pytest.mark.parametrize("classes", [[], ["a", "a"], "ab"])
+    def test_not_a_choice(self, tmp_path, classes):
+        with pytest.raises(ParameterError, match="classes must be different names"):
+            ImageFolder(make(tmp_path, "a/1.png", "b/1.png"), classes=classes)
+
+    @pytest.mark.parametrize("name", ["d", "..", "a/inner", "../a"])
+    def test_unknown(self, tmp_path, name):
+        make(tmp_path, "a/inner/1.png", "b/1.png")
+        with pytest.raises(DataError, match=r"has no class .*its 2 classes are a, b"):
+            ImageFolder(tmp_path, classes=["a", name])
+
+
+class TestRefusals:
+    def test_missing_root(self, tmp_path):
+        with pytest.raises(DataError, match="nowhere does not exist"):
+            ImageFolder(tmp_path / "nowhere")
+
+    def test_root_is_a_file(self, tmp_path):
+        with pytest.raises(DataError, match=r"a\.png is a file"):
+            ImageFolder(make(tmp_path, "a.png") / "a.png")
+
+    def test_images_without_class_folders(self, tmp_path):
+        with pytest.raises(DataError, match=r"no class folders \(2 files lie in it directly\)"):
+            ImageFolder(make(tmp_path, "a.png", "b.png"))
+
+    def test_empty_root(self, tmp_path):
+        with pytest.raises(DataError, match=r"no class folders \(0 files"):
+            ImageFolder(tmp_path)
+
+    def test_empty_class(self, tmp_path):
+        make(tmp_path, "a/1.png", "b/.hidden", "c/inner/.hidden")
+        with pytest.raises(DataError, match="class 'b' has no files"):
+            ImageFolder(tmp_path)
+
+    def test_folder_that_cannot_be_listed(self, tmp_path, monkeypatch):
+        make(tmp_path, "a/1.png")
+
+        def refuse(path):
+            raise PermissionError(13, "Permission denied", path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        with pytest.raises(DataError, match=r"cannot be listed \(Permission denied\)"):
+            ImageFolder(tmp_path)
+
+
+class TestCaltech10:
+    SIZES = {  # noqa: RUF012
+        "BACKGROUND_Google": 9,
+        "Faces_easy": 9,
+        "airplanes": 8,
+        "Faces": 7,
+        "watch": 6,
+        **{f"same{i}": 2 for i in range(8)},
+        "zebra": 3,
+        "tiny": 1,
+    }
+    CHOSEN = ("Faces", "airplanes", *(f"same{i}" for i in range(6)), "watch", "zebra")
+
+    @pytest.fixture
+    def caltech101(self, tmp_path):
+        root = tmp_path / "caltech-101" / "101_ObjectCategories"
+        for name, n in self.SIZES.items():
+            make(root / name, *(f"image_{i:04}.jpg" for i in range(n)))
+        make(root.parent, "Annotations/Faces/1.mat")
+        return root
+
+    def test_ten_largest_ties_by_name(self, caltech101):
+        images = ImageFolder.caltech10(caltech101)
+        assert images.classes == self.CHOSEN
+        assert len(images) == 8 + 7 + 6 + 3 + 6 * 2
+
+    def test_parent_folder(self, caltech101):
+        images = ImageFolder.caltech10(str(caltech101.parent))
+        assert images.root == caltech101
+        assert images.classes == self.CHOSEN
+
+    def test_by_name(self, caltech101):
+        assert set(PRESETS) == {"caltech10"}
+        assert ImageFolder.from_preset("caltech10", caltech101).classes == self.CHOSEN
+        with pytest.raises(ParameterError, match="a preset is one of caltech10; got 'scene15'"):
+            ImageFolder.from_preset("scene15", caltech101)
+
+    def test_too_few_categories(self, tmp_path):
+        make(tmp_path, *(f"{i}/1.jpg" for i in range(9)), "Faces_easy/1.jpg")
+        with pytest.raises(DataError, match=r"at least 10 categories; .* has 9"):
+            ImageFolder.caltech10(tmp_path)
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(DataError, match="does not exist"):
+            ImageFolder.caltech10(tmp_path / "nowhere")

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.images import Split
+from bowsaw.images.split import split_by_class
+
+
+@st.composite
+def collections(draw):
+    """Return shuffled labels, class names, and sizes of the parts that fit."""
+    codebook, train = draw(st.integers(0, 4)), draw(st.integers(1, 4))
+    names = draw(st.lists(st.text(max_size=5), min_size=1, max_size=5, unique=True))
+    counts = [draw(st.integers(codebook + train + 1, 15)) for _ in names]
+    y = np.repeat(np.arange(len(names)), counts)
+    order = np.random.default_rng(draw(st.integers(0, 100))).permutation(len(y))
+    return y[order], names, codebook, train
+
+
+seeds = st.integers(0, 2**64)
+
+
+@given(collections(), seeds, st.integers(0, 10))
+def test_parts_are_disjoint_and_cover_everything(collection, seed, index):
+    y, names, codebook, train = collection
+    split = split_by_class(y, names, codebook=codebook, train=train, seed=seed, index=index)
+    parts = [split.codebook, split.train, split.test]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(y)))
+    np.testing.assert_array_equal(split.part("all"), np.arange(len(y)))
+    for part in parts:
+        assert part.dtype == np.int64
+        assert (np.diff(part) > 0).all()
+        assert not part.flags.writeable
+
+
+@given(collections(), seeds)
+def test_each_class_gives_the_same_number(collection, seed):
+    y, names, codebook, train = collection
+    split = split_by_class(y, names, codebook=codebook, train=train, seed=seed)
+    for part, n in ((split.codebook, codebook), (split.train, train)):
+        assert np.bincount(y[part], minlength=len(names)).tolist() == [n] * len(names)
+    assert np.bincount(y[split.test], minlength=len(names)).min() >= 1
+    assert (split.n_codebook, split.n_train, split.seed, split.index) == (codebook, train, seed, 0)
+
+
+@given(collections(), seeds)
+def test_a_class_more_or_less_moves_no_image_of_the_others(collection, seed):
+    y, names, codebook, train = collection
+    options = {"codebook": codebook, "train": train, "seed": seed, "index": 2}
+    split = split_by_class(y, names, **options)
+    for label, name in enumerate(names):
+        own = np.flatnonzero(y == label)
+        alone = split_by_class(np.zeros(len(own), dtype=int), [name], **options)
+        for part in ("codebook", "train", "test"):
+            together = [row for row in split.part(part).tolist() if y[row] == label]
+            assert own[alone.part(part)].tolist() == together
+
+
+def test_same_seed_same_split_and_other_seeds_or_indices_differ():
+    y = np.repeat([0, 1], 50)
+
+    def train_of(**options):
+        return tuple(split_by_class(y, "ab", codebook=10, train=10, **options).train)
+
+    assert train_of(seed=3, index=1) == train_of(seed=3, index=1)
+    drawn = {train_of(seed=seed, index=index) for seed in range(3) for index in range(3)}
+    assert len(drawn) == 9
+
+
+def test_the_draw_of_a_seed_is_fixed_for_ever():
+    # Splits are part of published numbers: a change here is a change of everybody's results.
+    split = split_by_class(np.zeros(12, dtype=int), ["Coast"], codebook=3, train=3, seed=0)
+    assert split.codebook.tolist() == [3, 5, 11]
+    assert split.train.tolist() == [2, 4, 8]
+
+
+def test_classes_are_drawn_apart():
+    y = np.repeat([0, 1], 50)
+    split = split_by_class(y, ["a", "b"], codebook=0, train=25)
+    first, second = split.train[:25], split.train[25:] - 50
+    assert first.tolist() != second.tolist()
+
+
+def test_no_codebook_part():
+    split = split_by_class([0] * 5, ["a"], codebook=0, train=2)
+    assert split.codebook.shape == (0,)
+    assert split.codebook.dtype == np.int64
+    assert (len(split.train), len(split.test)) == (2, 3)
+
+
+def test_repr_counts():
+    split = split_by_class([0] * 5, ["a"], codebook=1, train=2, seed=7, index=1)
+    assert isinstance(split, Split)
+    assert repr(split) == "Split(codebook=1, train=2, test=2, seed=7, index=1)"
+
+
+def test_too_few_images_names_class_count_and_remedy():
+    with pytest.raises(DataError, match=r"class 'dog' has 4 images.*at least 5 .*Ask for fewer"):
+        split_by_class([0] * 9 + [1] * 4, ["cat", "dog"], codebook=2, train=2)
+    with pytest.raises(DataError, match="class 'dog' has 0 images"):
+        split_by_class([0] * 9, ["cat", "dog"], codebook=2, train=2)
+
+
+def test_unknown_part():
+    split = split_by_class([0] * 5, ["a"], codebook=1, train=1)
+    with pytest.raises(ParameterError, match="codebook, train, test, all; got 'valid'"):
+        split.part("valid")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"codebook": -1}, "codebook must be a whole number from 0 up; got -1"),
+        ({"codebook": 1.5}, "codebook must be a whole number from 0 up; got 1.5"),
+        ({"train": 0}, "train must be a whole number from 1 up; got 0"),
+        ({"train": True}, "train must be a whole number from 1 up; got True"),
+        ({"index": -1}, "index must be a whole number from 0 up; got -1"),
+        ({"seed": -1}, "seed must be a whole number from 0 up; got -1"),
+    ],
+)
+def test_parameters_out_of_range(options, words):
+    with pytest.raises(ParameterError, match=words):
+        split_by_class([0] * 5, ["a"], **({"codebook": 1, "train": 1} | options))
+
+
+def test_numpy_counts_are_whole_numbers():
+    split = split_by_class([0] * 5, ["a"], codebook=np.int32(1), train=np.int64(1))
+    assert type(split.n_codebook) is int
+
+
+@pytest.mark.parametrize(
+    "y", [[0, 0, 2], [-1, 0, 0], [[0, 0, 0]], [0.0, 0.0, 0.0], ["a", "a", "a"], []]
+)
+def test_labels_that_are_none(y):
+    with pytest.raises(DataError, match="y must be"):
+        split_by_class(y, ["a", "b"], codebook=0, train=1)

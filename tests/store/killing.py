@@ -1,0 +1,218 @@
+"""Kills extractions at many moments, finishes them, and compares the stores with untouched ones.
+
+Run as a program by ``test_killing.py``, because forking is cheap here and unsafe in pytest:
+
+    python killing.py FOLDER
+
+A child process counts the steps (lines, calls, returns) that it takes inside ``bowsaw.store`` and
+kills itself, as ``kill -9`` does, before a chosen one. Where the system cannot fork, a child
+takes a second to start and fewer moments are tried. Nothing waits for the disk: syncing guards
+against power cuts, and what a killed process has written stays. Prints a JSON object: for each
+scenario the number of children that died, and the moments after which the store was damaged or
+ended in something else.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+FORKS = "fork" in multiprocessing.get_all_start_methods()
+PROCESSES: Any = multiprocessing.get_context("fork" if FORKS else "spawn")
+N_MOMENTS = 25 if FORKS else 2
+
+OLD = (3, 0, 5, None, 4, 4, 1, 0, None, 6, 2, 7)
+NEW = (3, 0, 5, None, 4, 5, 1, 0, 2, 6, None, 7, 1, 9)
+
+
+def die() -> None:
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def without_sync() -> None:
+    """Stop this process from waiting for the disk."""
+    connect = sqlite3.connect
+
+    def quick(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    sqlite3.connect = quick
+    os.fsync = lambda handle: None
+
+
+def run(images: Path, store: Path, options: dict[str, Any]) -> None:
+    from bowsaw.images.folder import ImageFolder
+    from bowsaw.store import extract
+    from conftest import RowPixels
+
+    without_sync()
+    descriptor = RowPixels(level=options.get("level", 0))
+    extract(
+        ImageFolder(images),
+        descriptor,
+        store,
+        n_jobs=options.get("n_jobs", 1),
+        overwrite=options.get("overwrite", False),
+        shard_bytes=32,
+    )
+
+
+def run_until(moment: int, steps: Any, images: Path, store: Path, options: dict[str, Any]) -> None:
+    """Extract, and die at step ``moment``; tell in ``steps`` how many were taken."""
+    import bowsaw.store
+
+    room = str(Path(bowsaw.store.__file__).parent)
+
+    def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        if not frame.f_code.co_filename.startswith(room):
+            return None
+        steps.value += 1
+        if steps.value == moment:
+            die()
+        return trace
+
+    sys.settrace(trace)
+    run(images, store, options)
+    sys.settrace(None)
+
+
+def run_announced(begun: Any, images: Path, store: Path, options: dict[str, Any]) -> None:
+    begun.set()
+    run(images, store, options)
+
+
+def in_child(target: Callable[..., None], *args: object) -> bool:
+    """Run ``target`` in a process of its own; return whether it was killed."""
+    child = PROCESSES.Process(target=target, args=args)
+    child.start()
+    child.join()
+    if child.exitcode not in (0, -9, signal.SIGTERM):
+        raise RuntimeError(f"a child failed with {child.exitcode}")
+    return bool(child.exitcode)
+
+
+class Scenario:
+    """One kind of extraction, from a given state to what a fresh extraction gives."""
+
+    def __init__(self, folder: Path, images: Path, before: Path | None, **options: Any) -> None:
+        from conftest import snapshot
+
+        self.snapshot = snapshot
+        self.store = folder / "killed.store"
+        self.images, self.before, self.options = images, before, options
+        shutil.rmtree(folder / "fresh.store", ignore_errors=True)
+        in_child(run, images, folder / "fresh.store", options)
+        self.expected = snapshot(folder / "fresh.store")
+        self.n_killed = 0
+        self.different: list[object] = []
+
+    def start(self) -> None:
+        shutil.rmtree(self.store, ignore_errors=True)
+        if self.before is not None:
+            shutil.copytree(self.before, self.store)
+
+    def step_until(self, moment: int) -> int:
+        steps = PROCESSES.Value("l", 0, lock=False)
+        args = (moment, steps, self.images, self.store, self.options)
+        self.n_killed += in_child(run_until, *args)
+        return int(steps.value)
+
+    def finish(self, moment: object) -> None:
+        """Look at what the killed process left behind, then finish it and look again."""
+        if not self.is_whole_or_unfinished():
+            self.different.append(f"{moment}, before going on")
+        in_child(run, self.images, self.store, self.options)
+        if self.snapshot(self.store) != self.expected:
+            self.different.append(moment)
+
+    def is_whole_or_unfinished(self) -> bool:
+        from bowsaw.errors import StoreError
+        from bowsaw.store import Store
+
+        try:
+            store = Store(self.store)
+            return store.bags.n_descriptors == store.bags.counts.sum()
+        except StoreError as error:
+            return "damaged" not in str(error)
+
+    def kill_once(self) -> None:
+        """Kill at moments spread over the run."""
+        self.start()
+        n_steps = self.step_until(0)
+        for i in range(N_MOMENTS):
+            moment = 1 + i * n_steps // N_MOMENTS
+            self.start()
+            self.step_until(moment)
+            self.finish(moment)
+
+    def kill_again_and_again(self) -> None:
+        """Kill each attempt to finish a little later than the one before."""
+        self.start()
+        for moment in range(150, 100_000, 90 if FORKS else 400):
+            if self.step_until(moment) < moment:
+                break
+        self.finish("the last")
+
+    def kill_by_clock(self) -> None:
+        """Kill from outside, whatever the threads are doing."""
+        for i in range(N_MOMENTS // 2):
+            self.start()
+            begun = PROCESSES.Event()
+            args = (begun, self.images, self.store, self.options)
+            child = PROCESSES.Process(target=run_announced, args=args)
+            child.start()
+            begun.wait(60)
+            time.sleep(0.002 * i)
+            child.kill()
+            child.join()
+            self.n_killed += child.exitcode != 0
+            self.finish(f"{i} clock")
+
+    def report(self) -> dict[str, object]:
+        return {"killed": self.n_killed, "different": self.different}
+
+
+def main(folder: Path) -> dict[str, object]:
+    # Children that are forked find everything imported.
+    import bowsaw.store
+    from conftest import write_images
+
+    assert bowsaw.store
+    old, new, before = folder / "old", folder / "new", folder / "before.store"
+    write_images(old, OLD)
+    write_images(new, NEW)
+    in_child(run, old, before, {})
+    fresh = Scenario(folder, old, None)
+    fresh.kill_once()
+    changed = Scenario(folder, new, before)
+    changed.kill_once()
+    other = Scenario(folder, old, before, level=1, overwrite=True)
+    other.kill_once()
+    often = Scenario(folder, old, None)
+    often.kill_again_and_again()
+    clock = Scenario(folder, new, before, n_jobs=2)
+    clock.kill_by_clock()
+    scenarios = {
+        "fresh": fresh,
+        "changed images": changed,
+        "other parameters": other,
+        "again and again": often,
+        "by the clock": clock,
+    }
+    return {name: scenario.report() for name, scenario in scenarios.items()}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]))))

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bowsaw.errors import SpaceError, StoreError
+from bowsaw.store import shards
+from bowsaw.store.shards import ShardWriter, check_sizes, discard, open_positions, open_values
+
+UINT8, FLOAT32 = np.dtype(np.uint8), np.dtype(np.float32)
+
+
+def write(folder: Path, number: int, n_rows: int, dtype: np.dtype = UINT8) -> np.ndarray:
+    values = np.arange(n_rows * 5).reshape(n_rows, 5).astype(dtype)
+    with ShardWriter(folder, number, 5, dtype) as writer:
+        for row in values:
+            writer.append(row[None], np.full((1, 3), row[0], np.float32))
+        assert writer.n_rows == n_rows
+    return values
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("dtype", [UINT8, FLOAT32])
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 1000])
+def test_numpy_reads_what_was_written(tmp_path, n_rows, dtype):
+    values = write(tmp_path, 3, n_rows, dtype)
+    assert names(tmp_path) == ["positions/00003.npy", "shards/00003.npy"]
+    for mode in (None, "r"):
+        read = np.load(tmp_path / "shards/00003.npy", mmap_mode=mode, allow_pickle=False)
+        np.testing.assert_array_equal(read, values)
+        assert read.dtype == dtype
+        assert read.shape == (n_rows, 5)
+    np.testing.assert_array_equal(open_values(tmp_path, 3, n_rows, 5, dtype), values)
+    places = np.load(tmp_path / "positions/00003.npy", mmap_mode="r", allow_pickle=False)
+    assert places.dtype == np.float32
+    np.testing.assert_array_equal(open_positions(tmp_path, 3, n_rows), places)
+    np.testing.assert_array_equal(places, np.repeat(values[:, :1], 3, axis=1))
+
+
+def test_the_header_has_one_length_for_any_shape():
+    for n_rows in (0, 10**15):
+        for n_columns in (1, 10**6):
+            header = shards.header(FLOAT32, n_rows, n_columns)
+            assert len(header) == 128
+            assert header.endswith(b" \n")
+
+
+def test_mapped_rows_cannot_be_written(tmp_path):
+    write(tmp_path, 0, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        open_values(tmp_path, 0, 2, 5, UINT8)[0, 0] = 1
+
+
+def test_an_exception_leaves_no_file(tmp_path):
+    writer = ShardWriter(tmp_path, 0, 5, UINT8)
+    writer.append(np.zeros((2, 5), np.uint8), np.zeros((2, 3), np.float32))
+    assert names(tmp_path) == ["positions/00000.npy.partial", "shards/00000.npy.partial"]
+    with pytest.raises(KeyboardInterrupt), writer:
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_told_and_gives_its_space_back(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shards.os, "fsync", full)
+    with pytest.raises(SpaceError, match=r"disk is full while writing .*00000\.npy"):
+        write(tmp_path, 0, 2)
+    assert names(tmp_path) == []
+
+
+def test_discard_removes_partial_and_later_shards_and_nothing_else(tmp_path):
+    for number in range(3):
+        write(tmp_path, number, 1)
+    (tmp_path / "shards/00000.npy.partial").write_bytes(b"half")
+    for name in ("notes.npy", "00002.npy.bak", "x00002.npy", "2.npy"):
+        (tmp_path / "shards" / name).write_bytes(b"mine")
+    discard(tmp_path, 2)
+    assert names(tmp_path / "positions") == ["00000.npy", "00001.npy"]
+    assert names(tmp_path / "shards") == [
+        "00000.npy",
+        "00001.npy",
+        "00002.npy.bak",
+        "2.npy",
+        "notes.npy",
+        "x00002.npy",
+    ]
+
+
+def test_discard_needs_no_folders(tmp_path):
+    discard(tmp_path, 0)
+    assert names(tmp_path) == []
+
+
+def forge(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "142 bytes of 143"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"."), "144 bytes of 143"),
+        (lambda path: path.write_bytes(b"PK\3\4".ljust(143)), "header"),
+        (lambda path: path.write_bytes(b"".ljust(143)), "header"),
+        (lambda path: forge(path, b"(3, 5), }", b"(5, 3), }"), "header"),
+        (lambda path: forge(path, b"|u1", b"|i1"), "header"),
+        (lambda path: forge(path, b"|u1", b"|O1"), "header"),
+        (lambda path: forge(path, b"False", b"True "), "header"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path, damage, reason):
+    write(tmp_path, 0, 3)
+    damage(tmp_path / "shards/00000.npy")
+    with pytest.raises(StoreError, match=f"00000.npy is damaged: .*{reason}.*again"):
+        open_values(tmp_path, 0, 3, 5, UINT8)
+
+
+def test_both_files_of_a_shard_are_measured(tmp_path):
+    write(tmp_path, 0, 3)
+    check_sizes(tmp_path, 0, 3, 5, UINT8)
+    (tmp_path / "positions/00000.npy").unlink()
+    with pytest.raises(StoreError, match=r"positions.00000\.npy is damaged"):
+        check_sizes(tmp_path, 0, 3, 5, UINT8)
+
+
+def test_too_many_open_files_are_told_as_such(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    write(tmp_path, 0, 3)
+    monkeypatch.setattr(np, "memmap", refuse)
+    with pytest.raises(StoreError, match="ulimit"):
+        open_values(tmp_path, 0, 3, 5, UINT8)
+
+
+def test_a_shard_in_use_elsewhere_is_told_as_such(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "The process cannot access the file")
+
+    write(tmp_path, 0, 3)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StoreError, match="Close the programs that read the store"):
+        discard(tmp_path, 0)

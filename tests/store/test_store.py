@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bowsaw.store
+from bowsaw.bags import Bags
+from bowsaw.errors import StoreError
+from bowsaw.images.split import split_by_class
+from bowsaw.store import Store, extract
+
+COUNTS = (2, None, 3, 1, None, 4, None, None, None)
+
+
+@pytest.fixture
+def store(tools, tmp_path) -> Store:
+    images = tools.write_images(tmp_path / "images", COUNTS)
+    return extract(images, tools.RowPixels(), tmp_path / "test.store", shard_bytes=16)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in folder.rglob("*")}
+
+
+def test_rows_labels_and_paths_of_usable_images_go_together(store):
+    assert store.paths == ("a/000.png", "a/002.png", "b/003.png", "b/005.png")
+    assert store.y.tolist() == [0, 0, 1, 1]
+    assert store.y.dtype == np.int64
+    assert store.bags.counts.tolist() == [2, 3, 1, 4]
+    assert store.sizes.tolist() == [[4, 3], [4, 4], [4, 2], [4, 5]]
+    assert len(store) == store.n_usable == 4
+    assert store.n_images == 9
+    assert [path for path, _ in store.set_aside] == [
+        "a/001.png",
+        "b/004.png",
+        "c/006.png",
+        "c/007.png",
+        "c/008.png",
+    ]
+
+
+def test_a_class_without_a_usable_image_keeps_its_place(store):
+    assert store.classes == ("a", "b", "c")
+    assert store.summary()["classes"] == {"a": 2, "b": 2, "c": 0}
+
+
+def test_bags_lie_on_disk(store, tools):
+    assert isinstance(store.bags, Bags)
+    assert store.bags is store.bags
+    assert store.bags.scale == store.scale == 255.0
+    assert store.bags.description == store.description == tools.RowPixels().description()
+    bag = store.bags[1]
+    assert isinstance(bag.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        bag[0] = 0
+    chosen = store.bags[[3, 0]]
+    np.testing.assert_array_equal(chosen.values, np.concatenate([store.bags[3], store.bags[0]]))
+
+
+def test_positions_follow_the_bags(store):
+    assert store.positions(1).tolist() == [[1.5, 1, 1], [1.5, 2, 1], [1.5, 3, 1]]
+    assert store.positions(np.int64(-1)).shape == (4, 3)
+    assert store.positions(0).dtype == np.float32
+    for i in (4, -5):
+        with pytest.raises(IndexError, match=f"image {i} of 4"):
+            store.positions(i)
+
+
+def test_a_store_of_nothing_usable_opens(tools, tmp_path):
+    images = tools.write_images(tmp_path / "images", (None, None, None))
+    store = extract(images, tools.RowPixels(), tmp_path / "test.store")
+    assert len(store) == len(store.bags) == 0
+    assert store.bags.n_dims == 4
+    assert store.y.shape == (0,)
+    assert store.sizes.shape == (0, 2)
+    assert store.summary()["n_descriptors"] == 0
+
+
+def test_split_is_that_of_the_usable_images(tools, tmp_path):
+    images = tools.write_images(tmp_path / "images", [1, None, 1, 1, 1] * 6)
+    store = extract(images, tools.RowPixels(), tmp_path / "test.store")
+    ours = store.split(codebook=2, train=3, seed=5, index=1)
+    theirs = split_by_class(store.y, store.classes, codebook=2, train=3, seed=5, index=1)
+    for part in ("codebook", "train", "test"):
+        rows = getattr(ours, part)
+        np.testing.assert_array_equal(rows, getattr(theirs, part))
+        assert len(store.bags[rows]) == len(rows) > 0
+
+
+def test_the_digest_is_of_what_is_handed_out(tools, store, tmp_path):
+    assert len(bytes.fromhex(store.digest)) == 32
+
+    def digest(seed=0, **options):
+        shutil.rmtree(tmp_path / "images")
+        images = tools.write_images(tmp_path / "images", COUNTS, seed)
+        shutil.rmtree(tmp_path / "other.store", ignore_errors=True)
+        path = tmp_path / "other.store"
+        return extract(images, tools.RowPixels(**options), path, shard_bytes=100).digest
+
+    assert digest() == store.digest
+    others = [digest(seed=1), digest(level=1), digest(dtype="float32")]
+    assert len({store.digest, *others}) == 4
+
+
+def test_the_digest_does_not_know_what_was_set_aside(tools, store, tmp_path):
+    (tmp_path / "images/a/001.png").unlink()
+    images = bowsaw.store.extraction.ImageFolder(tmp_path / "images")
+    assert extract(images, tools.RowPixels(), tmp_path / "test.store").digest == store.digest
+
+
+def test_summary_is_json(store, tools):
+    told = json.loads(json.dumps(store.summary()))
+    assert told["n_images"] == 9
+    assert told["n_usable"] == 4
+    assert told["n_descriptors"] == 10
+    assert told["n_dims"] == 4
+    assert told["dtype"] == "uint8"
+    assert told["scale"] == 255.0
+    assert told["description"] == tools.RowPixels().description()
+    assert told["digest"] == store.digest
+    assert [line["path"] for line in told["set_aside"]] == [path for path, _ in store.set_aside]
+
+
+def test_repr_tells_what_is_inside(store):
+    assert repr(store).endswith("test.store', 4 of 9 images, 10 descriptors of 4 uint8)")
+
+
+# -- opening -------------------------------------------------------------------------------------
+
+
+def test_opening_and_reading_change_nothing(store, tmp_path):
+    before = tree(store.path)
+    again = Store.open(str(store.path))
+    assert again.paths == store.paths
+    assert again.bags.values.shape == (10, 4)
+    assert again.positions(0).shape == (2, 3)
+    assert tree(store.path) == before
+
+
+def test_a_folder_that_cannot_be_written_can_be_read(store):
+    everything = [store.path, *store.path.rglob("*")]
+    modes = {path: path.stat().st_mode for path in everything}
+    try:
+        for path in everything:
+            path.chmod(modes[path] & ~0o222)
+        assert Store(store.path).bags.n_descriptors == 10
+    finally:
+        for path in everything:
+            path.chmod(modes[path])
+
+
+def test_a_name_full_of_signs_opens(store, tmp_path):
+    copy = shutil.copytree(store.path, tmp_path / "50% #1 & ümläut;=store")
+    assert Store(copy).digest == store.digest
+
+
+def test_a_store_without_its_lock_file_opens(store):
+    (store.path / "writer.lock").unlink()
+    assert len(Store(store.path)) == 4
+
+
+def test_what_is_not_a_store_is_refused(tmp_path):
+    with pytest.raises(StoreError, match=r"nowhere is not there\. Make a store with"):
+        Store(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=r"is not a store \(no catalog.sqlite\)"):
+        Store(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreError, match="is not a store"):
+        Store(tmp_path / "file")
+
+
+@pytest.mark.parametrize("kind", ["shards", "positions"])
+def test_a_store_copied_by_half_is_refused(store, tmp_path, kind):
+    lost = store.path / kind / "00001.npy"
+    whole = lost.read_bytes()
+    lost.write_bytes(whole[:-3])
+    reason = rf"00001\.npy is damaged: it has {len(whole) - 3} bytes of {len(whole)}"
+    with pytest.raises(StoreError, match=f"{reason}.*Copy the store again"):
+        Store(store.path)
+    shutil.rmtree(store.path / kind)
+    with pytest.raises(StoreError, match=r"00000\.npy is damaged: it cannot be read"):
+        Store(store.path)
+
+
+def test_a_forged_shard_is_refused_when_it_is_mapped(store):
+    path = store.path / "shards/00001.npy"
+    path.write_bytes(path.read_bytes().replace(b"|u1", b"|O8"))
+    with pytest.raises(StoreError, match="header"):
+        Store(store.path).bags

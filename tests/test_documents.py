@@ -1,0 +1,60 @@
+"""Everything that the documents show is run, link by link and command by command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bowsaw.cli.main import main
+
+TOP = Path(__file__).resolve().parents[1]
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
+
+each_document = pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: path.relative_to(TOP).as_posix()
+)
+
+
+def code_blocks(path: Path) -> Iterator[tuple[str, str]]:
+    for block in re.finditer(r"^```(\w+)\n(.*?)^```$", path.read_text("utf-8"), re.M | re.S):
+        yield block[1], block[2]
+
+
+def commands(code: str) -> Iterator[list[str]]:
+    for line in code.replace("\\\n", " ").splitlines():
+        if words := shlex.split(line, comments=True):
+            yield words
+
+
+@each_document
+def test_python_and_commands_run(path, scenes, tmp_path, monkeypatch):
+    shutil.copytree(scenes, tmp_path / "scenes")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for language, code in code_blocks(path):
+        assert language in {"python", "sh", "text"}
+        if language == "python":
+            exec(compile(code, path.name, "exec"), names)
+        elif language == "sh":
+            for program, *arguments in commands(code):
+                assert program in {"bowsaw", "make", "pip", "git", "cd", ".venv/bin/pre-commit"}
+                if program == "bowsaw":
+                    assert main(arguments) == 0, arguments
+
+
+@each_document
+def test_make_targets_exist(path):
+    targets = set(re.findall(r"^([a-z]+):", (TOP / "Makefile").read_text("utf-8"), re.M))
+    mentioned = set(re.findall(r"(?:^|`)make ([a-z]+)", path.read_text("utf-8"), re.M))
+    assert mentioned <= targets
+
+
+@each_document
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
