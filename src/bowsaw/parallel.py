@@ -9,13 +9,16 @@ with single-threaded BLAS, and results are handed back in block order.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from itertools import chain, islice
+from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from bowsaw.errors import ParameterError
 
@@ -49,11 +52,38 @@ def effective_jobs(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    # Looking for the loaded libraries takes milliseconds; NumPy's BLAS is there from the start.
+    return ThreadpoolController().select(user_api="blas")
+
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limit: AbstractContextManager[Any] | None = None
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block: for speed under our threads, and for equality."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    """Keep BLAS to one thread inside the block: for speed under our threads, and for equality.
+
+    The setting belongs to the whole process, so users are counted: the first sets it and the last
+    restores what was there, in whatever order the blocks of several threads end.
+    """
+    global _blas_users, _blas_limit
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit = _blas().limit(limits=1)
+            _blas_limit.__enter__()
+        _blas_users += 1
+    try:
         yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0 and _blas_limit is not None:
+                _blas_limit.__exit__(None, None, None)
+                _blas_limit = None
 
 
 def ordered_map(
@@ -86,14 +116,17 @@ def ordered_map(
     [0, 1, 4, 9, 16]
     """
     jobs = effective_jobs(n_jobs)
-    if jobs == 1:
-        for item in items:
+    queue = iter(items)
+    first = list(islice(queue, 2))
+    if jobs == 1 or len(first) < 2:
+        # Threads cost more than they save on a single block, such as one picture on a robot.
+        for item in chain(first, queue):
             yield function(item)
         return
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(jobs, thread_name_prefix="bowsaw") as pool:
         try:
-            for item in items:
+            for item in chain(first, queue):
                 waiting.append(pool.submit(function, item))
                 if len(waiting) >= jobs * ahead:
                     yield waiting.popleft().result()

@@ -1,0 +1,1 @@
+"""Measurements against named peers; ``make bench`` runs them and writes RESULTS.md."""

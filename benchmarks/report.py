@@ -1,0 +1,126 @@
+"""From the raw numbers to RESULTS.md: data first, words second."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ASKED, TARGETS
+
+_HEAD = """# Measurements
+
+Written by `make bench`; the raw numbers are in `results.json`. Both sides run in one process with
+the same number of threads, in turn, after one untimed call each (which compiles the kernels; the
+compiled code is cached on disk, so that happens once a machine). Times are medians.
+"""
+
+
+def write_report(results: dict[str, Any], path: Path) -> None:
+    """Write the page."""
+    measured = results["measured"]
+    parts = [_HEAD, _hardware(results["hardware"]), _ratios(measured)]
+    if measured.get("accuracy", {}).get("accuracy"):
+        parts.append(_accuracy(measured["accuracy"]["accuracy"]))
+    if "memory" in measured:
+        parts.append(_memory(measured["memory"]))
+    if "curves" in measured:
+        parts.append(_curves(measured["curves"]))
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _hardware(facts: dict[str, str]) -> str:
+    rows = [f"| {name} | {value} |" for name, value in facts.items()]
+    return "\n".join(["## Machine", "", "| | |", "|---|---|", *rows, ""])
+
+
+def _ratios(measured: dict[str, Any]) -> str:
+    rows = [
+        "## Against peers",
+        "",
+        "| work | size | peer | threads | ours | peer | ratio | asked | same answer |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, (work, peer, asked) in TARGETS.items():
+        for label in (name, f"{name} (told its CPU)"):
+            if label not in measured:
+                continue
+            m = measured[label]
+            told = label != name
+            kind = f" [BLAS: {m['peer_blas']}]" if "peer_blas" in m else ""
+            goal = "" if told else f"≥ {asked:g}"
+            ours, theirs = (f"{m[side] / m['per']:.3g} {m['unit']}" for side in ("ours", "peer"))
+            rows.append(
+                f"| {work} | {m['size']} | {peer}{kind} | {m['threads']} | {ours} | {theirs} | "
+                f"**{m['peer'] / m['ours']:.2f}** | {goal} | "
+                f"{'yes' if m['same'] else 'NO'}: {m['answer']} |"
+            )
+    rows += [
+        "",
+        "faiss's wheel brings an OpenBLAS of its own, which does not know every processor and then "
+        "falls back to its oldest code. Rows in which the BLAS is a newer kind are the same "
+        "measurement with faiss told what the processor is (`OPENBLAS_CORETYPE`): the harder peer.",
+        "",
+    ]
+    return "\n".join(rows)
+
+
+def _accuracy(found: dict[str, Any]) -> str:
+    rows = [
+        "## Accuracy",
+        "",
+        "Mean per-class accuracy on test images, hard coding, linear SVM with C chosen on the "
+        "codebook's images. 15-Scenes: 50 + 50 images a class; Caltech-10: 25 + 25.",
+        "",
+        "| benchmark | words | histograms | splits | mean | spread | asked |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    names = {"sqrt": "square-rooted", "raw": "raw"}
+    for name, table in found.items():
+        for row in table:
+            spread = "" if row["std"] is None else f"{row['std']:.4f}"
+            rows.append(
+                f"| {name} | {row['n_words']} | {names[row['mapping']]} | {row['n_splits']} | "
+                f"**{row['mean']:.4f}** | {spread} | ≥ {ASKED[name, row['mapping']]:g} |"
+            )
+    return "\n".join([*rows, ""])
+
+
+def _memory(m: dict[str, Any]) -> str:
+    rows = [
+        "## Memory",
+        "",
+        f"Peak anonymous memory (RssAnon) of the whole process, Python and libraries included; "
+        f"{m['size']}. Stated cap: {m['cap'] / 2**20:.0f} MiB.",
+        "",
+        "| command | n images | 10 n images | growth |",
+        "|---|---|---|---|",
+    ]
+    for verb, (before, after) in m["peaks"].items():
+        rows.append(
+            f"| {verb} | {before / 2**20:.0f} MiB | {after / 2**20:.0f} MiB | "
+            f"{100 * (after / before - 1):+.0f} % |"
+        )
+    return "\n".join([*rows, ""])
+
+
+def _curves(m: dict[str, Any]) -> str:
+    rows = [
+        "## How cost grows",
+        "",
+        f"One run a point, {m['threads']} threads. The last column is the exponent between the "
+        "ends: 1 is linear.",
+        "",
+    ]
+    for name, points in m["curves"].items():
+        (first, t0), (last, t1) = points[0], points[-1]
+        slope = math.log(t1 / t0) / math.log(last / first) if last > first else float("nan")
+        rows += [
+            f"**{name}**",
+            "",
+            "| " + " | ".join(str(size) for size, _ in points) + " | exponent |",
+            "|" + "---|" * (len(points) + 1),
+            "| " + " | ".join(f"{t:.3g}" for _, t in points) + f" | {slope:.2f} |",
+            "",
+        ]
+    return "\n".join(rows)

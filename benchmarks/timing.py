@@ -1,0 +1,68 @@
+"""Fair timing on a noisy machine, and what the machine is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+def alternate(repeats: int, **sides: Callable[[], Any]) -> dict[str, float]:
+    """Time each side once untimed, then in turn ``repeats`` times; return medians in seconds."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for side in sides.values():
+        side()
+    for _ in range(repeats):
+        for name, side in sides.items():
+            begin = time.perf_counter()
+            side()
+            times[name].append(time.perf_counter() - begin)
+    return {name: median(values) for name, values in times.items()}
+
+
+def hardware() -> dict[str, str]:
+    """Describe the machine and the versions that were measured."""
+    try:
+        model = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[0]
+    except (OSError, IndexError):
+        model = platform.processor() or platform.machine()
+    packages = ("numpy", "scipy", "numba", "opencv-python-headless", "scikit-learn", "faiss-cpu")
+    return {
+        "processor": model,
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": ", ".join(f"{name} {version(name)}" for name in packages),
+    }
+
+
+def peak_anonymous(command: list[str]) -> int:
+    """Run a command and return the peak of its anonymous memory (RssAnon) in bytes; Linux only."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    status = Path(f"/proc/{process.pid}/status")
+    peak = 0
+    while process.poll() is None:
+        try:
+            found = re.search(r"RssAnon:\s+(\d+) kB", status.read_text())
+        except OSError:
+            break
+        if found:
+            peak = max(peak, int(found[1]) * 1024)
+        time.sleep(0.004)
+    _, trouble = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {trouble.decode()}")
+    return peak
+
+
+def bowsaw(*arguments: str) -> list[str]:
+    """Return the command line of bowsaw in this Python."""
+    return [sys.executable, "-m", "bowsaw", *arguments, "--quiet"]
