@@ -35,7 +35,7 @@ demo: $(VENV)/.demo-is-installed ## real pictures to an accuracy, in about a min
 
 test: lint ## lint, then run every test and every example in the documentation
 	@echo "pytest"
-	@$(RUN) -m pytest -q $(PYTEST_ARGS)
+	@$(RUN) -m pytest -q -n auto $(PYTEST_ARGS)
 
 lint: style types rooms ## check style, types and the order of the rooms
 

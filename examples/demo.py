@@ -23,7 +23,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.cli.options import megabytes
 from bowsaw.evaluation.result import Evaluation
 
 SIDE = 80
@@ -91,7 +90,7 @@ def run(*arguments: str | Path) -> None:
 def size_of(path: Path) -> str:
     """Return what a file, or all files of a folder, take on disk."""
     parts = path.rglob("*") if path.is_dir() else [path]
-    return megabytes(sum(part.stat().st_size for part in parts if part.is_file()))
+    return f"{sum(part.stat().st_size for part in parts if part.is_file()) / 1000:,.0f} kB"
 
 
 def main(folder: Path = Path("demo")) -> None:

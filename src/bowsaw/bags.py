@@ -10,16 +10,21 @@ by a set of vectors). ``Bags`` holds many of them:
 
 A ``Bags`` may lie on disk: its rows then come from memory-mapped files, and choosing bags
 (``bags[rows]``) moves no descriptor. Only ``values`` copies; ``read`` converts a block at a time.
+scikit-learn chooses bags in the same way, so that cross-validation keeps their scale.
 
 Axes are declared here once: rows are descriptors, columns are dimensions.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import math
+import numbers
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -74,7 +79,7 @@ class Bags(Sequence[NDArray[Any]]):
         limits = (
             np.array([0, len(array)], dtype=np.int64)
             if offsets is None
-            else np.asarray(offsets, dtype=np.int64)
+            else as_whole_numbers(offsets, "offsets", np.int64)
         )
         if limits.ndim != 1 or len(limits) < 1 or limits[0] != 0 or limits[-1] != len(array):
             raise DataError(
@@ -89,9 +94,9 @@ class Bags(Sequence[NDArray[Any]]):
             np.zeros(len(counts), dtype=np.int64),
             limits[:-1],
             counts,
-            scale,
-            description,
-            None if digests is None else np.asarray(digests, dtype=np.uint64),
+            check_scale(scale),
+            plain_json(description, "description"),
+            None if digests is None else as_whole_numbers(digests, "digests", np.uint64),
         )
 
     def _set(
@@ -101,11 +106,9 @@ class Bags(Sequence[NDArray[Any]]):
         start: NDArray[np.int64],
         counts: NDArray[np.int64],
         scale: float,
-        description: Description | None,
+        description: dict[str, Any] | None,
         digests: NDArray[np.uint64] | None,
     ) -> None:
-        if not (np.isfinite(scale) and scale > 0):
-            raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
         if digests is not None and digests.shape != counts.shape:
             raise DataError(
                 f"digests must have one entry a bag ({len(counts)}); got shape {digests.shape}."
@@ -115,8 +118,8 @@ class Bags(Sequence[NDArray[Any]]):
         self._start = start
         self._counts = counts
         self._offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self._scale = float(scale)
-        self._description = None if description is None else dict(description)
+        self._scale = scale
+        self._description = description
         self._digests = digests
 
     # -- ways in ---------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ class Bags(Sequence[NDArray[Any]]):
         digests: ArrayLike | None = None,
     ) -> Bags:
         """Make bags from one array per image, ``(n, n_dims)``; an empty one may be ``(0,)``."""
-        rows = [np.asarray(array) for array in arrays]
+        rows = [as_numbers(array, f"bag {i}") for i, array in enumerate(arrays)]
         dims = {array.shape[1] for array in rows if array.ndim == 2 and array.shape[1]}
         if len(dims) > 1:
             raise DataError(
@@ -173,14 +176,18 @@ class Bags(Sequence[NDArray[Any]]):
         this trusts that the values are finite: reading them to check would load the whole store.
         """
         self = cls.__new__(cls)
-        where = np.asarray(piece, dtype=np.int64)
-        begin = np.asarray(start, dtype=np.int64)
-        count = np.asarray(counts, dtype=np.int64)
+        where = as_whole_numbers(piece, "piece", np.int64)
+        begin = as_whole_numbers(start, "start", np.int64)
+        count = as_whole_numbers(counts, "counts", np.int64)
         if not where.shape == begin.shape == count.shape or where.ndim != 1:
             raise DataError("piece, start and counts must be one-dimensional and of one length.")
         arrays = tuple(pieces) or (np.empty((0, 0), dtype=np.float32),)
-        if len({(a.shape[1], a.dtype.str) for a in arrays if a.ndim == 2}) != 1:
-            raise DataError("every piece must be two-dimensional with one n_dims and one dtype.")
+        kinds = {(a.shape[1:], a.dtype.str) for a in arrays}
+        if len(kinds) != 1 or arrays[0].ndim != 2 or arrays[0].dtype not in _DTYPES:
+            raise DataError(
+                "every piece must be two-dimensional with one n_dims and one dtype, uint8 or "
+                f"float32; got {sorted(kinds)}."
+            )
         lengths = np.array([len(a) for a in arrays], dtype=np.int64)
         if len(where) and (
             where.min() < 0
@@ -190,9 +197,21 @@ class Bags(Sequence[NDArray[Any]]):
             or (begin + count > lengths[where]).any()
         ):
             raise DataError("a bag reaches outside its piece: the index and the pieces disagree.")
-        named = None if digests is None else np.asarray(digests, dtype=np.uint64)
-        self._set(arrays, where, begin, count, scale, description, named)
+        named = None if digests is None else as_whole_numbers(digests, "digests", np.uint64)
+        about = plain_json(description, "description")
+        self._set(arrays, where, begin, count, check_scale(scale), about, named)
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send only the chosen rows to another process, not the pieces that they lie in."""
+        build = partial(
+            Bags.from_pieces,
+            scale=self._scale,
+            description=self._description,
+            digests=self._digests,
+        )
+        one_piece = np.zeros(len(self), dtype=np.int64)
+        return build, ([self.values], one_piece, self._offsets[:-1], self._counts)
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -204,7 +223,12 @@ class Bags(Sequence[NDArray[Any]]):
     @property
     def description(self) -> dict[str, Any] | None:
         """What made the descriptors, or None when unknown."""
-        return None if self._description is None else dict(self._description)
+        return copy.deepcopy(self._description)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_bags,)``: what scikit-learn looks for before it chooses rows by an array."""
+        return (len(self),)
 
     @property
     def digests(self) -> NDArray[np.uint64] | None:
@@ -273,6 +297,8 @@ class Bags(Sequence[NDArray[Any]]):
     def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Bags: ...
     def __getitem__(self, index: Any) -> Any:
         """Return one bag's rows for a whole number, else the chosen bags, without a copy."""
+        if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
+            index = index[0]  # scikit-learn asks for array[rows, ...]
         if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
             i = operator.index(index)
             if not -len(self) <= i < len(self):
@@ -283,6 +309,8 @@ class Bags(Sequence[NDArray[Any]]):
         chosen = index if isinstance(index, slice) else np.asarray(index)
         if isinstance(chosen, np.ndarray) and not chosen.size:
             chosen = chosen.astype(np.int64)
+        if isinstance(chosen, np.ndarray) and chosen.ndim != 1:
+            raise IndexError(f"bags are chosen by one list of numbers; got shape {chosen.shape}")
         out = Bags.__new__(Bags)
         out._set(
             self._pieces,
@@ -363,14 +391,63 @@ def canonical(description: Description | None) -> str | None:
     return None if description is None else json.dumps(description, sort_keys=True)
 
 
+def plain_json(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """Return a mapping as JSON gives it back: nobody else holds a part of it, and a file can."""
+    if mapping is None:
+        return None
+    try:
+        return dict(json.loads(json.dumps(dict(mapping))))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{name} must be a mapping that JSON can hold (texts, numbers, lists, mappings): "
+            f"{error}."
+        ) from error
+
+
+def check_scale(scale: object) -> float:
+    """Return ``scale`` as a float, or raise a ParameterError that says what a scale is."""
+    value = float(scale) if isinstance(scale, numbers.Real) else math.nan
+    if not 0 < value < math.inf:
+        raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
+    return value
+
+
+def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of real numbers, or raise a DataError."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{name} must have rows of one length: {error}") from error
+    if array.size and array.dtype.kind not in "buif":
+        raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
+    return array
+
+
+def as_whole_numbers(
+    values: ArrayLike, name: str, dtype: type[np.int64] | type[np.uint64]
+) -> NDArray[Any]:
+    """Return ``values`` as whole numbers of ``dtype``, or raise a DataError."""
+    # As objects first: a list of small and very large whole numbers would become floats.
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if array.dtype == object:
+        whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in array.flat)
+    else:
+        whole = array.dtype.kind in "iu" or not array.size
+    limits = np.iinfo(dtype)
+    if not whole or (array.size and not limits.min <= array.min() <= array.max() <= limits.max):
+        raise DataError(
+            f"{name} must be whole numbers from {limits.min} to {limits.max}; got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    return array.astype(dtype, copy=False)
+
+
 def _as_rows(values: ArrayLike, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.ndim != 2:
+    array = as_numbers(values, name)
+    if array.ndim != 2 or (len(array) and not array.shape[1]):
         raise DataError(
             f"{name} must be two-dimensional (descriptors, dimensions); got shape {array.shape}."
         )
-    if array.dtype.kind not in "buif":
-        raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
     if array.dtype not in _DTYPES:
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)

@@ -7,13 +7,23 @@ the same training. Words are always named by their ids, never by their position.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import Bags, Description, canonical
+from bowsaw.bags import (
+    Bags,
+    Description,
+    as_numbers,
+    as_whole_numbers,
+    canonical,
+    check_scale,
+    plain_json,
+)
 from bowsaw.errors import DataError, MismatchError, ParameterError
 
 METRICS = ("euclidean",)
@@ -71,35 +81,32 @@ class Codebook:
         provenance: Mapping[str, Any] | None = None,
         trained_on: ArrayLike | None = None,
     ) -> None:
-        array = np.array(words, dtype=np.float32, order="C", ndmin=0)
+        with np.errstate(over="ignore"):
+            array = np.array(as_numbers(words, "words"), dtype=np.float32, order="C")
         if array.ndim != 2 or 0 in array.shape:
             raise DataError(
                 "words must be two-dimensional (words, dimensions) with at least one word; got "
                 f"shape {array.shape}."
             )
         if not np.isfinite(array).all():
-            raise DataError("words must be finite; some are NaN or infinite.")
+            raise DataError("words must be finite in float32; some are NaN or infinite.")
         if metric not in METRICS:
             raise ParameterError(f"metric must be one of {list(METRICS)}; got {metric!r}.")
-        if not (np.isfinite(scale) and scale > 0):
-            raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
-        names = np.arange(len(array)) if ids is None else np.array(ids)
-        if names.shape != (len(array),) or names.dtype.kind not in "iu":
-            raise DataError(
-                f"ids must be {len(array)} whole numbers, one a word; got {names.dtype} of shape "
-                f"{names.shape}."
-            )
-        names = names.astype(np.int64)
+        names = np.arange(len(array)) if ids is None else as_whole_numbers(ids, "ids", np.int64)
+        if names.shape != (len(array),):
+            raise DataError(f"ids must be {len(array)}, one a word; got shape {names.shape}.")
         if len(np.unique(names)) != len(names) or names.min() < 0:
             raise DataError("ids must be distinct and not negative.")
         self._words = array
-        self._ids = names
-        self._scale = float(scale)
+        self._ids = names.copy()
+        self._scale = check_scale(scale)
         self._metric = metric
-        self._description = None if description is None else dict(description)
-        self._provenance = {} if provenance is None else dict(provenance)
+        self._description = plain_json(description, "description")
+        self._provenance = plain_json(provenance, "provenance") or {}
         self._trained_on = (
-            None if trained_on is None else np.unique(np.asarray(trained_on, dtype=np.uint64))
+            None
+            if trained_on is None
+            else np.unique(as_whole_numbers(trained_on, "trained_on", np.uint64))
         )
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
@@ -128,12 +135,12 @@ class Codebook:
     @property
     def description(self) -> dict[str, Any] | None:
         """What made the descriptors, or None when unknown."""
-        return None if self._description is None else dict(self._description)
+        return copy.deepcopy(self._description)
 
     @property
     def provenance(self) -> dict[str, Any]:
         """How the words were made."""
-        return dict(self._provenance)
+        return copy.deepcopy(self._provenance)
 
     @property
     def trained_on(self) -> NDArray[np.uint64] | None:
@@ -175,7 +182,20 @@ class Codebook:
         )
 
     def __hash__(self) -> int:
-        return hash((self._words.tobytes(), self._ids.tobytes(), self._scale))
+        # Adding zero turns -0.0 into 0.0, which is equal and must hash alike.
+        return hash(((self._words + 0).tobytes(), self._ids.tobytes(), self._scale))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild by the constructor, since pickled arrays forget that they are read-only."""
+        build = partial(
+            Codebook,
+            scale=self._scale,
+            metric=self._metric,
+            description=self._description,
+            provenance=self._provenance,
+            trained_on=self._trained_on,
+        )
+        return build, (self._words, self._ids)
 
     def __sklearn_clone__(self) -> Codebook:
         """Return the codebook itself: it cannot change, so clones may share it."""
@@ -183,7 +203,12 @@ class Codebook:
 
     def only(self, words: ArrayLike) -> Codebook:
         """Return the codebook of just these words (ids), in the order given."""
-        return self._at(self.positions(words))
+        kept = self.positions(words)
+        if not len(kept):
+            raise ParameterError(
+                "words names no word, and a codebook needs at least one. Keep a word."
+            )
+        return self._at(kept)
 
     def without(self, words: ArrayLike) -> Codebook:
         """Return the codebook without these words (ids), the others in their order."""

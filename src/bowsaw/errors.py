@@ -59,10 +59,11 @@ class ImageError(DataError):
     def __init__(self, path: str | PathLike[str], reason: str, remedy: str = "") -> None:
         self.path = fspath(path)
         self.reason = reason
+        self.remedy = remedy
         super().__init__(f"{self.path}: {reason}." + (f" {remedy}" if remedy else ""))
 
-    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str]]:
-        return (type(self), (self.path, self.reason))
+    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str, str]]:
+        return (type(self), (self.path, self.reason, self.remedy))
 
 
 class MismatchError(BowsawError, ValueError):

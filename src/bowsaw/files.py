@@ -20,6 +20,8 @@ def disk_full_is_clear(path: Path) -> Iterator[None]:
     """Turn the system's «no space left» into a SpaceError that says what to do."""
     try:
         yield
+    except SpaceError:
+        raise
     except OSError as error:
         if error.errno in _FULL:
             raise SpaceError(

@@ -8,6 +8,7 @@ with single-threaded BLAS, and results are handed back in block order.
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
 from collections import deque
@@ -45,7 +46,7 @@ def effective_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
         raise ParameterError(
             f"n_jobs must be a whole number other than 0 (-1 for every core); got {n_jobs!r}."
         )
@@ -117,8 +118,8 @@ def ordered_map(
     """
     jobs = effective_jobs(n_jobs)
     queue = iter(items)
-    first = list(islice(queue, 2))
-    if jobs == 1 or len(first) < 2:
+    first = list(islice(queue, 2)) if jobs > 1 else []
+    if len(first) < 2:
         # Threads cost more than they save on a single block, such as one picture on a robot.
         for item in chain(first, queue):
             yield function(item)

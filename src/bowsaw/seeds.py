@@ -36,7 +36,9 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     >>> bool(stream(0, "split", 1).random() == stream(0, "split", 2).random())
     False
     """
-    digest = hashlib.sha256(repr(names).encode()).digest()
+    # NumPy's whole numbers print otherwise than Python's, and must name the same stream.
+    plain = tuple(int(n) if isinstance(n, numbers.Integral) else n for n in names)
+    digest = hashlib.sha256(repr(plain).encode()).digest()
     key = np.frombuffer(digest[:16], dtype="<u4").tolist()
     return np.random.default_rng(np.random.SeedSequence(check_seed(seed), spawn_key=key))
 

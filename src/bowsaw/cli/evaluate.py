@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
+from bowsaw.cli.command import Command, Verb, duration
 from bowsaw.cli.options import (
-    Command,
-    Verb,
     add_coding,
     add_jobs,
     add_split_sizes,
+    check_output,
+    coding_of,
     default,
+    whole,
 )
-from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.protocol import evaluate
-from bowsaw.evaluation.result import Evaluation
+from bowsaw.evaluation.result import Evaluation, Record
 from bowsaw.formats.safetensors import load
 from bowsaw.store import Store
 
@@ -27,20 +29,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="made by bowsaw extract")
     parser.add_argument(
         "--words",
-        type=int,
-        metavar="K",
-        help=f"words of the codebook that each split trains (default: "
-        f"{default(evaluate, 'n_words')})",
+        type=whole(1),
+        metavar="N",
+        help=f"words of the codebook that each split trains on its part codebook, or on its part "
+        f"train if that is empty (default: {default(evaluate, 'n_words')})",
     )
     parser.add_argument(
         "--codebook",
         metavar="FILE",
         help="use this codebook instead of training one; refused if it has seen test images",
     )
-    add_split_sizes(parser)
     parser.add_argument(
         "--splits",
-        type=int,
+        type=whole(1),
         metavar="N",
         help=f"how many random splits (default: {default(evaluate, 'splits')}, 1 with --codebook)",
     )
@@ -48,117 +49,140 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the results there as JSON after each split; run again to go on",
+        help="write the results there (.json) after each split; run again to go on",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--confusion", action="store_true", help="print the confusion matrix as well"
     )
-    add_coding(parser, BagOfWords)
-    add_jobs(parser)
+    add_jobs(parser, evaluate)
+    add_coding(parser)
+    add_split_sizes(parser)
 
 
 def _run(command: Command) -> None:
     options = command.options
     if options.codebook and options.words is not None:
-        raise ParameterError("give --words or --codebook, not both: a codebook has its words.")
-    store = Store(options.store)
-    book = load(options.codebook) if options.codebook else None
-    splits = options.splits or (1 if book is not None else default(evaluate, "splits"))
-    more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
-
-    def tell(records: list[Any]) -> None:
-        for record in records:
-            command.note(
-                f"split {record['split'] + 1} of {splits}, {_NAMES[record['mapping']]}: "
-                f"{record['accuracy']:.4f}"
-            )
-
-    with command.warnings_as_notes():
-        result = evaluate(
-            store.bags,
-            store.y,
-            store.classes,
-            codebook=book,
-            codebook_images=options.train_codebook,
-            train=options.train,
-            splits=splits,
-            seed=options.seed,
-            coding=options.coding,
-            sharpness=options.sharpness,
-            perplexity=options.perplexity,
-            paths=store.paths,
-            resume=options.output,
-            on_split=tell,
-            n_jobs=options.jobs,
-            verbose=not command.quiet,
-            **more,
+        raise ParameterError(
+            "--words is for codebooks that are trained here, and --codebook brings its own words. "
+            "Give one of them."
         )
+    if options.output:
+        check_output(options.output, ".json")
+    book = load(options.codebook) if options.codebook else None
+    store = Store(options.store)
+    splits = options.splits
+    if splits is None:
+        splits = 1 if book is not None else default(evaluate, "splits")
+    more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
+    command.note(
+        f"{store.n_usable:,} images in {len(store.classes):,} classes; of each class "
+        f"{options.train_codebook} for the codebook, {options.train} to train, the rest to test"
+    )
+    result = evaluate(
+        store.bags,
+        store.y,
+        store.classes,
+        codebook=book,
+        codebook_images=options.train_codebook,
+        train=options.train,
+        splits=splits,
+        seed=options.seed,
+        paths=store.paths,
+        resume=options.output,
+        on_split=_Teller(command, splits),
+        n_jobs=options.jobs,
+        verbose=not command.quiet,
+        **coding_of(options),
+        **more,
+    )
     if options.json:
         command.json(_plain(result))
         return
     _show(command, result)
     if options.output:
-        command.say(f"\nresults: {options.output}")
+        command.say("")
+        command.say(f"results: {options.output}")
 
 
-def _show(command: Command, result: Evaluation) -> None:
-    command.table(
-        [
-            (
-                _NAMES[row["mapping"]],
-                str(row["n_words"]),
-                str(row["n_splits"]),
-                f"{row['mean']:.4f}",
-                "" if row["std"] is None else f"{row['std']:.4f}",
-                f"{row['lowest']:.4f}",
-                f"{row['highest']:.4f}",
-                " ".join(f"{c:g}" for c in row["C"]),
-            )
-            for row in result.table()
-        ],
-        ("histograms", "words", "splits", "accuracy", "spread", "lowest", "highest", "C"),
-    )
-    command.say(
-        "\naccuracy: mean per-class accuracy on test images; spread: its standard deviation"
-    )
-    best = max(result.mappings, key=result.mean)
-    shares = result.class_accuracy(best)
-    command.say(f"\nby class, {_NAMES[best]}:")
-    command.table(
-        [
-            (name, f"{share:.3f}")
-            for name, share in sorted(
-                zip(result.classes, shares, strict=True), key=lambda pair: -pair[1]
-            )
-        ],
-        ("class", "accuracy"),
-    )
-    if command.options.confusion:
-        command.say(f"\nconfusion, {_NAMES[best]}: rows are the truth, columns the answer")
-        matrix = result.confusion(best)
-        numbers = tuple(str(i) for i in range(len(result.classes)))
-        command.table(
-            [
-                (f"{i} {name}", *(str(count) for count in matrix[i]))
-                for i, name in enumerate(result.classes)
-            ],
-            ("class", *numbers),
+class _Teller:
+    """Tells the accuracy of each split when it is done, and how long the others may take."""
+
+    def __init__(self, command: Command, n_splits: int) -> None:
+        self._command, self._n_splits = command, n_splits
+        self._seconds: list[float] = []
+
+    def __call__(self, records: list[Record]) -> None:
+        # Codebook and coding are shared by the records of a split; each has its own classifier.
+        spent = records[0]["seconds"]
+        classifiers = sum(record["seconds"]["classifier"] for record in records)
+        self._seconds.append(spent["codebook"] + spent["coding"] + classifiers)
+        n_done = len(self._seconds)
+        left = (self._n_splits - n_done) * sum(self._seconds) / n_done
+        accuracies = ", ".join(f"{_NAMES[r['mapping']]} {r['accuracy']:.4f}" for r in records)
+        self._command.note(
+            f"split {records[0]['split']}: {accuracies} ({n_done} of {self._n_splits} done"
+            + (f", about {duration(left)} left)" if n_done < self._n_splits else ")")
         )
 
 
+def _show(command: Command, result: Evaluation) -> None:
+    _show_accuracies(command, result)
+    best = max(result.mappings, key=result.mean)
+    shares = zip(result.classes, result.class_accuracy(best), strict=True)
+    command.show()
+    command.show(f"each class, {_NAMES[best]} histograms:")
+    command.table(
+        [(name, f"{share:.3f}") for name, share in sorted(shares, key=lambda pair: -pair[1])],
+        ("class", "accuracy"),
+    )
+    if command.options.confusion:
+        command.show()
+        command.show(f"confusion, {_NAMES[best]} histograms (rows: truth, columns: answer):")
+        matrix = result.confusion(best)
+        width = len(str(len(result.classes) - 1))
+        command.table(
+            [
+                (f"{i:>{width}} {name}", *(str(count or ".") for count in matrix[i].tolist()))
+                for i, name in enumerate(result.classes)
+            ],
+            ("class", *map(str, range(len(result.classes)))),
+        )
+
+
+def _show_accuracies(command: Command, result: Evaluation) -> None:
+    rows = result.table()
+    columns = {
+        "histograms": [_NAMES[row["mapping"]] for row in rows],
+        "words": [f"{row['n_words']:,}" for row in rows],
+        "accuracy": [f"{row['mean']:.4f}" for row in rows],
+    }
+    if result.n_splits > 1:
+        columns["spread"] = [f"{row['std']:.4f}" for row in rows]
+        columns["lowest"] = [f"{row['lowest']:.4f}" for row in rows]
+        columns["highest"] = [f"{row['highest']:.4f}" for row in rows]
+    columns["C"] = [" ".join(f"{c:g}" for c in row["C"]) for row in rows]
+    if result.records[0]["sharpness"] is not None:
+        chosen = [f"{record['sharpness']:.4g}" for record in result.of(result.mappings[0])]
+        columns["sharpness"] = [" ".join(dict.fromkeys(chosen))] * len(rows)
+    command.table(list(zip(*columns.values(), strict=True)), list(columns))
+    tests = f"{result.records[0]['n_test']:,} test images"
+    where = f"{tests} of each of {result.n_splits} splits" if result.n_splits > 1 else tests
+    command.show(f"accuracy: mean per-class accuracy on the {where}")
+    if result.n_splits > 1:
+        command.show("spread: its standard deviation over the splits")
+
+
 def _plain(result: Evaluation) -> dict[str, Any]:
+    """Return what ``-o`` writes, with the means over splits."""
     return {
         "summary": result.table(),
-        "parameters": result.parameters,
-        "classes": list(result.classes),
         "confusion": {name: result.confusion(name).tolist() for name in result.mappings},
-        "records": list(result.records),
+        **json.loads(result.to_json()),
     }
 
 
 VERB = Verb(
-    help="measure the mean per-class accuracy of a codebook size over random splits",
     example="bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5",
     add_arguments=_add_arguments,
     run=_run,

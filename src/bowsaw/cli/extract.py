@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
+from pathlib import Path
 
-from bowsaw.cli.options import Command, Verb, add_jobs, default, megabytes
+import numpy as np
+
+from bowsaw.cli.command import Command, Verb, duration, file_size
+from bowsaw.cli.options import add_jobs, default, number, whole
 from bowsaw.descriptors.dense_sift import DenseSift
+from bowsaw.errors import ParameterError
+from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.folder import PRESETS, ImageFolder
-from bowsaw.store import extract
+from bowsaw.store import Store, extract
 
 _LISTED = 20
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("images", metavar="IMAGES", help="a folder with one sub-folder a class")
-    parser.add_argument("-o", "--output", required=True, metavar="STORE", help="the store to make")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="STORE", help="the store to make, a folder"
+    )
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a known collection: which classes are taken"
     )
@@ -23,14 +32,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="replace a store made with other parameters"
     )
-    add_jobs(parser)
+    add_jobs(parser, extract)
     group = parser.add_argument_group("dense SIFT")
     for name, kind, text in (
-        ("patch", int, "side of a patch in pixels"),
-        ("step", int, "distance between patches in pixels"),
-        ("max_side", int, "longest side of a picture in pixels; larger ones are made smaller"),
-        ("min_contrast", float, "patches of less contrast are not amplified"),
-        ("max_pixels", int, "files that claim more pixels are set aside"),
+        ("patch", whole(1), "side of a patch in pixels"),
+        ("step", whole(1), "distance between patches in pixels"),
+        ("max_side", whole(1), "longest side of a picture in pixels; larger ones are made smaller"),
+        ("min_contrast", number, "patches of less contrast are not amplified"),
+        ("max_pixels", whole(1), "files that claim more pixels are set aside"),
     ):
         group.add_argument(
             "--" + name.replace("_", "-"),
@@ -49,6 +58,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(command: Command) -> None:
     options = command.options
+    if Path(options.output).resolve().is_relative_to(Path(options.images).resolve()):
+        raise ParameterError(
+            f"the store {options.output} would lie among the images of {options.images} and be "
+            "taken for a class. Choose an output beside them."
+        )
     if options.preset:
         images = ImageFolder.from_preset(options.preset, options.images)
     else:
@@ -61,7 +75,7 @@ def _run(command: Command) -> None:
         dtype=options.dtype,
         max_pixels=options.max_pixels,
     )
-    command.note(f"{len(images)} images in {len(images.classes)} classes")
+    command.note(f"{len(images):,} files in {len(images.classes):,} classes")
     begin = time.perf_counter()
     store = extract(
         images,
@@ -72,25 +86,39 @@ def _run(command: Command) -> None:
         overwrite=options.overwrite,
         verbose=not command.quiet,
     )
-    seconds = time.perf_counter() - begin
     bags = store.bags
     size = bags.n_descriptors * bags.n_dims * bags.dtype.itemsize
     command.say(
-        f"{options.output}: {store.n_usable} images, {len(store.classes)} classes, "
-        f"{bags.n_descriptors} descriptors ({megabytes(size)}) in {seconds:.1f} s"
+        f"{options.output}: {store.n_usable:,} images in {len(store.classes):,} classes, "
+        f"{bags.n_descriptors:,} descriptors ({file_size(size)}), "
+        f"{duration(time.perf_counter() - begin)}"
     )
-    if store.set_aside:
-        command.say(f"set aside: {len(store.set_aside)} of {store.n_images} files")
-        for path, reason in store.set_aside[:_LISTED]:
+    _say_set_aside(command, store)
+    _say_next(command, store)
+
+
+def _say_set_aside(command: Command, store: Store) -> None:
+    found = store.set_aside
+    if found:
+        command.say(f"set aside, {len(found):,} of {store.n_images:,} files:")
+        for path, reason in found[:_LISTED]:
             command.say(f"  {path}: {reason}")
-        if len(store.set_aside) > _LISTED:
-            command.say(
-                f"  and {len(store.set_aside) - _LISTED} more: bowsaw inspect {options.output}"
-            )
+        if len(found) > _LISTED:
+            command.say(f"  and {len(found) - _LISTED:,} more: bowsaw inspect {store.path}")
+
+
+def _say_next(command: Command, store: Store) -> None:
+    """Suggest an evaluation whose split the smallest class can fill."""
+    name = shlex.quote(command.options.output)
+    smallest = int(np.bincount(store.y, minlength=len(store.classes)).min())
+    sizes = ""
+    if smallest <= default(evaluate, "codebook_images") + default(evaluate, "train"):
+        sizes = f" --train-codebook {smallest // 3} --train {smallest // 3}"
+    if smallest >= 3:
+        command.hint(f"next: bowsaw evaluate {name}{sizes}")
 
 
 VERB = Verb(
-    help="describe the images of a folder and keep the descriptors in a store; resumable",
     example="bowsaw extract scenes/ -o scenes.store",
     add_arguments=_add_arguments,
     run=_run,

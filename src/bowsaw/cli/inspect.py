@@ -1,24 +1,30 @@
-"""``bowsaw inspect``: what a store, a codebook or a histogram file holds."""
+"""``bowsaw inspect``: what a store, a codebook or a histogram file holds.
+
+The facts are gathered once, as JSON has them; for people they get plain names, and digests and
+long numbers are shortened.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bowsaw.cli.options import Command, Verb, megabytes
+from bowsaw.cli.command import Command, Verb, file_size
 from bowsaw.errors import FormatError
 from bowsaw.formats.safetensors import load
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a store, a codebook or a histogram file")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--json", action="store_true", help="print JSON, with nothing shortened")
 
 
 def _run(command: Command) -> None:
@@ -37,12 +43,14 @@ def _run(command: Command) -> None:
         )
     if command.options.json:
         command.json(facts)
-        return
-    command.table([(name, _text(value)) for name, value in facts.items() if value not in ({}, [])])
+    else:
+        command.facts(_lines(facts))
 
 
 def _store(path: Path) -> dict[str, Any]:
-    return {"kind": "store", **Store(path).summary()}
+    summary = Store(path).summary()
+    size = summary["n_descriptors"] * summary["n_dims"] * np.dtype(summary["dtype"]).itemsize
+    return {"kind": "store", "n_bytes": size, **summary}
 
 
 def _codebook(path: Path) -> dict[str, Any]:
@@ -52,55 +60,100 @@ def _codebook(path: Path) -> dict[str, Any]:
         "path": str(path),
         "n_words": book.n_words,
         "n_dims": book.n_dims,
-        "bytes": megabytes(book.words.nbytes),
-        "ids": f"{int(book.ids.min())} to {int(book.ids.max())}",
+        "n_bytes": book.words.nbytes,
+        "first_id": int(book.ids.min()),
+        "last_id": int(book.ids.max()),
         "scale": book.scale,
         "metric": book.metric,
-        "trained_on": "unknown" if book.trained_on is None else f"{len(book.trained_on)} images",
-        "description": book.description or "unknown",
+        "n_trained_on": None if book.trained_on is None else len(book.trained_on),
+        "description": book.description,
         "provenance": book.provenance,
     }
 
 
 def _histograms(path: Path) -> dict[str, Any]:
     found = read_histograms(path)
-    sums = found.histograms.sum(axis=1)
-    used = float((found.histograms > 0).mean()) if found.histograms.size else 0.0
+    used = found.histograms > 0
+    per_class = np.bincount(found.y, minlength=len(found.classes)).tolist()
     return {
         "kind": "histograms",
         "path": str(path),
-        "n_images": len(found.histograms),
-        "n_words": found.histograms.shape[1],
-        "empty rows": int((sums == 0).sum()),
-        "words an image": round(used * found.histograms.shape[1], 1),
-        "unused words": int((found.histograms.max(axis=0, initial=0) == 0).sum()),
-        "classes": dict(
-            zip(
-                found.classes,
-                np.bincount(found.y, minlength=len(found.classes)).tolist(),
-                strict=True,
-            )
-        ),
+        "n_images": len(used),
+        "n_words": used.shape[1],
+        "n_bytes": found.histograms.nbytes,
+        "n_empty": int((~used.any(axis=1)).sum()),
+        "n_unused_words": int((~used.any(axis=0)).sum()),
+        "words_per_image": round(float(used.sum() / max(len(used), 1)), 1),
+        "classes": dict(zip(found.classes, per_class, strict=True)),
         "metadata": found.metadata,
     }
 
 
-def _text(value: Any) -> str:
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts as people read them, the long lists last."""
+    shown = {"kind": facts["kind"], "path": facts["path"]}
+    if facts["kind"] == "store":
+        shown |= {
+            "images": f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable",
+            "descriptors": f"{facts['n_descriptors']:,} of {facts['n_dims']} {facts['dtype']} "
+            f"({file_size(facts['n_bytes'])}, scale {facts['scale']:g})",
+            "made with": _made_with(facts["description"]),
+            "digest": facts["digest"],
+            "bowsaw": facts["bowsaw_version"],
+        }
+    elif facts["kind"] == "codebook":
+        n_images = facts["n_trained_on"]
+        shown |= {
+            "words": f"{facts['n_words']:,} of {facts['n_dims']} dimensions "
+            f"({file_size(facts['n_bytes'])}, scale {facts['scale']:g})",
+            "word ids": f"{facts['first_id']} to {facts['last_id']}",
+            "distance": facts["metric"],
+            "trained on": "unknown images" if n_images is None else f"{n_images:,} images",
+            "descriptors": _made_with(facts["description"]),
+            "provenance": _mapping(facts["provenance"]) or "unknown",
+        }
+    else:
+        shown |= {
+            "histograms": f"{facts['n_images']:,} images by {facts['n_words']:,} words "
+            f"({file_size(facts['n_bytes'])})",
+            "words an image": f"{facts['words_per_image']:g} are in use on average",
+            "words unused": f"{facts['n_unused_words']:,} are in no image",
+            "images empty": f"{facts['n_empty']:,} have no descriptors",
+            **{name.replace("_", " "): _value(value) for name, value in facts["metadata"].items()},
+        }
+    if "classes" in facts:
+        shown["classes"] = f"{len(facts['classes']):,}: {_mapping(facts['classes'])}"
+    if facts.get("set_aside"):
+        shown["set aside"] = "\n".join(f"{e['path']}: {e['reason']}" for e in facts["set_aside"])
+    return [(name, _value(text)) for name, text in shown.items()]
+
+
+def _made_with(description: dict[str, Any] | None) -> str:
+    if description is None:
+        return "unknown"
+    others = {name: value for name, value in description.items() if name != "name"}
+    return f"{description.get('name', 'unnamed')}: {_mapping(others)}"
+
+
+def _mapping(values: dict[str, Any]) -> str:
+    # Without spaces inside, a name and its value stay together where lines are wrapped.
+    return ", ".join(
+        f"{name}=({_mapping(value)})" if isinstance(value, dict) else f"{name}={_value(value)}"
+        for name, value in values.items()
+    )
+
+
+def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return "\n".join(
-            f"{k}: {json.dumps(v, ensure_ascii=False) if isinstance(v, (dict, list)) else v}"
-            for k, v in value.items()
-        )
-    if isinstance(value, list):
-        return "\n".join(
-            ": ".join(str(v) for v in item.values()) if isinstance(item, dict) else str(item)
-            for item in value
-        )
-    return str(value)
+        return _mapping(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if value is None:
+        return "none"
+    return _DIGEST.sub(lambda match: match[0][:12], str(value))
 
 
 VERB = Verb(
-    help="tell what a store, a codebook or a histogram file holds",
     example="bowsaw inspect scenes.store",
     add_arguments=_add_arguments,
     run=_run,

@@ -1,72 +1,168 @@
-"""The command: parses, calls one verb, and turns errors into one line and an exit code."""
+"""The command: parses, calls one verb, and turns errors into one line and an exit code.
+
+Only the module of the verb that is asked for is imported, so ``bowsaw --help`` is quick, and
+whatever goes wrong from then on, Ctrl-C during a slow import included, ends in one line.
+"""
 
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bowsaw._version import __version__
-from bowsaw.cli.options import Command, Verb
 from bowsaw.errors import BowsawError
 
-VERBS = ("extract", "train", "encode", "evaluate", "inspect")
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from bowsaw.cli.command import Verb
+
+VERBS = {
+    "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
+    "train": "learn a codebook from the descriptors of a store by k-means; resumable",
+    "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
+    "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
+    "inspect": "tell what a store, a codebook or a histogram file holds",
+}
+"""The verbs, each a module beside this one, and what they do."""
+
+USAGE, INTERRUPTED, TERMINATED = 2, 130, 143
+"""Exit codes beside those of ``bowsaw.errors``: as argparse and as shells have them."""
 
 _DESCRIPTION = "Build visual vocabularies from folders of images, measure them, prune them."
 _EPILOG = """\
-example, from a folder with one sub-folder a class to an accuracy:
+from a folder with one sub-folder a class to an accuracy:
   bowsaw extract scenes/ -o scenes.store
   bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5
+
+"bowsaw COMMAND --help" tells more of each.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    top = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and where to read on."""
+
+    helper = ""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f'bowsaw: {message}. See "{self.helper or self.prog} --help".\n')
+
+
+class _Terminated(BaseException):
+    """The system asked the process to end."""
+
+
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line, complete for the chosen verb alone."""
+    top = _Parser(
         "bowsaw",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"bowsaw {__version__}")
-    verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in VERBS:
+    verbs = top.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    for name, text in VERBS.items():
+        if name != chosen:
+            verbs.add_parser(name, help=text)
+            continue
         verb: Verb = import_module(f"bowsaw.cli.{name}").VERB
         sub = verbs.add_parser(
             name,
-            help=verb.help,
-            description=verb.help[:1].upper() + verb.help[1:] + ".",
+            help=text,
+            description=text[:1].upper() + text[1:] + ".",
             epilog=f"example:\n  {verb.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         verb.add_arguments(sub)
         common = sub.add_argument_group("common options")
-        common.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+        common.add_argument(
+            "-q", "--quiet", action="store_true", help="no progress and no notes, only results"
+        )
         common.add_argument("--debug", action="store_true", help="show the traceback of an error")
         sub.set_defaults(verb=verb)
+        top.helper = sub.prog
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    options = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words:
+        parser().print_help(sys.stderr)
+        return USAGE
+    verb: Verb | None = None
     try:
-        options.verb.run(Command(options))
-        sys.stdout.flush()
+        with _sigterm_raises():
+            options = parser(words[0]).parse_args(words)
+            verb = options.verb
+            _run(options)
     except KeyboardInterrupt:
-        print("bowsaw: interrupted. " + options.verb.after_interrupt, file=sys.stderr)  # noqa: T201
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone, as in «bowsaw inspect … | head». Nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _stopped("interrupted", verb, INTERRUPTED)
+    except _Terminated:
+        return _stopped("terminated", verb, TERMINATED)
     except (BowsawError, OSError, MemoryError) as error:
-        if options.debug:
+        if verb is None or options.debug:
             raise
-        text = str(error).encode("utf-8", "backslashreplace").decode() or type(error).__name__
-        print("bowsaw: " + " ".join(text.split()), file=sys.stderr)  # noqa: T201
+        _complain(_text(error))
         return error.exit_code if isinstance(error, BowsawError) else 1
     return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    from bowsaw.cli.command import Command, to_nowhere
+
+    command = Command(options)
+    try:
+        with command.warnings_as_notes():
+            options.verb.run(command)
+        command.flush()
+    except BrokenPipeError:
+        # The reader has gone, as in "bowsaw inspect … | head". Verbs print when all is done.
+        to_nowhere(sys.stdout)
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM end the work like Ctrl-C does, with files closed and the terminal restored."""
+
+    def stop(*_: Any) -> NoReturn:
+        raise _Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:
+        # Signals belong to the main thread; called from another one, we leave them alone.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stopped(how: str, verb: Verb | None, exit_code: int) -> int:
+    _complain(f"{how}. {verb.after_interrupt if verb else ''}".rstrip())
+    return exit_code
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return f"out of memory. {error}".rstrip()
+    if isinstance(error, OSError) and error.strerror:
+        # Python would begin with "[Errno 13]", which helps nobody.
+        return f"{error.filename}: {error.strerror}." if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def _complain(text: str) -> None:
+    from bowsaw.cli.command import printable
+
+    if sys.stderr is not None:
+        line = printable(" ".join(text.split()), sys.stderr.encoding)
+        sys.stderr.write(f"bowsaw: {line}\n")

@@ -1,91 +1,25 @@
-"""What the verbs share: their shape, common options, and printing."""
+"""The options that verbs share, and the checks of what a user gave them.
+
+Defaults are read from the signatures of the functions that the options are for. Whatever can be
+found wrong before the work begins, is: nobody should learn after minutes that a folder is missing.
+"""
 
 from __future__ import annotations
 
 import argparse
 import inspect
-import json
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.errors import ParameterError
+from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split
 from bowsaw.store import Store
 
 PARTS = ("all", "codebook", "train", "test")
-
-
-@dataclass(frozen=True)
-class Verb:
-    """One command: its help, an example, its arguments and what it does."""
-
-    help: str
-    example: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Command], None]
-    after_interrupt: str = "Run the same command again to go on."
-
-
-class Command:
-    """The parsed options of one call, and the way to print.
-
-    Results go to standard output, everything else to standard error.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        self.quiet: bool = options.quiet
-        self._out = Console(highlight=False, soft_wrap=True, file=sys.stdout)
-        self._err = Console(highlight=False, soft_wrap=True, stderr=True)
-
-    def say(self, text: str) -> None:
-        """Print one line of result, unless quiet."""
-        if not self.quiet:
-            self._out.print(escape(printable(text)))
-
-    def note(self, text: str) -> None:
-        """Print one line beside the result, on standard error, unless quiet."""
-        if not self.quiet:
-            self._err.print(escape(printable(text)), style="dim")
-
-    def table(self, rows: list[tuple[str, ...]], header: tuple[str, ...] | None = None) -> None:
-        """Print rows as a table; without a header, as names and values."""
-        if self.quiet:
-            return
-        table = Table(
-            show_header=header is not None, box=None, pad_edge=False, padding=(0, 2, 0, 0)
-        )
-        for i, title in enumerate(header or ("",) * len(rows[0])):
-            numeric = header is not None and i > 0
-            table.add_column(title, justify="right" if numeric else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(escape(printable(cell)) for cell in row))
-        self._out.print(table, soft_wrap=False)
-
-    def json(self, value: Any) -> None:
-        """Print a value as JSON, quiet or not: it was asked for."""
-        self._out.print(json.dumps(value, indent=1, ensure_ascii=False), markup=False)
-
-    @contextmanager
-    def warnings_as_notes(self) -> Iterator[None]:
-        """Show our own warnings as one line each, without the code that raised them."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
-        for text in dict.fromkeys(str(warning.message) for warning in caught):
-            self.note(f"warning: {text}")
-
-
-def printable(text: str) -> str:
-    """Return text that any terminal can print: file names may hold bytes that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def default(function: Any, name: str) -> Any:
@@ -93,47 +27,111 @@ def default(function: Any, name: str) -> Any:
     return inspect.signature(function).parameters[name].default
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add ``-j``."""
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from ``least`` up.
+
+    Examples
+    --------
+    >>> whole(1)("12")
+    12
+    """
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number from {least} up; got {text!r}"
+            )
+        return value
+
+    return read
+
+
+def number(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number; got {text!r}") from None
+
+
+def number_or_auto(text: str) -> float | str:
+    """Read a number or the word auto."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number or auto; got {text!r}") from None
+
+
+def threads(text: str) -> int:
+    """Read a number of threads, where -1 stands for every core, -2 for all but one, and so on."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value == 0:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number other than 0 (-1 for every core); got {text!r}"
+        )
+    return value
+
+
+def add_jobs(parser: argparse.ArgumentParser, function: Any) -> None:
+    """Add ``-j`` with the default of ``function``."""
     parser.add_argument(
-        "-j", "--jobs", type=int, default=-1, metavar="N", help="threads (default: every core)"
+        "-j",
+        "--jobs",
+        type=threads,
+        default=default(function, "n_jobs"),
+        metavar="N",
+        help="threads; any number gives the same result (default: %(default)s, every core)",
     )
+
+
+# -- which images ----------------------------------------------------------------------------------
 
 
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a split and one of its parts."""
+    group = add_split_sizes(parser)
+    group.add_argument(
+        "--split",
+        type=whole(0),
+        default=default(Store.split, "index"),
+        metavar="I",
+        help="which of the seed's splits, counted from 0 (default: %(default)s)",
+    )
+    group.add_argument(
+        "--part", choices=PARTS, default="all", help="the part to use (default: %(default)s images)"
+    )
+
+
+def add_split_sizes(parser: argparse.ArgumentParser) -> Any:
+    """Add the sizes of a split's parts and the seed, in a group of their own."""
     group = parser.add_argument_group(
         "which images",
-        "A split deals the images of each class into three disjoint parts: codebook, train, test.",
+        "A split deals the images of each class into three disjoint parts:\n"
+        "codebook (to learn words), train (to learn classes) and test (the rest).",
     )
-    group.add_argument(
-        "--part", choices=PARTS, default="all", help="the part to use (default: all images)"
-    )
-    add_split_sizes(group)
-    group.add_argument(
-        "--split", type=int, default=0, metavar="I", help="which split of the seed (default: 0)"
-    )
-
-
-def add_split_sizes(parser: Any) -> None:
-    """Add the sizes of a split's parts and the seed."""
-    parser.add_argument(
-        "--train-codebook",
-        type=int,
-        default=50,
-        metavar="N",
-        help="images a class in the part codebook (default: 50)",
-    )
-    parser.add_argument(
-        "--train",
-        type=int,
-        default=50,
-        metavar="N",
-        help="images a class in the part train (default: 50)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="drives every random choice (default: 0)"
-    )
+    for flag, name, least, text in (
+        ("--train-codebook", "codebook_images", 0, "images a class in the part codebook"),
+        ("--train", "train", 1, "images a class in the part train"),
+        ("--seed", "seed", 0, "drives every random choice"),
+    ):
+        group.add_argument(
+            flag,
+            type=whole(least),
+            default=default(evaluate, name),
+            metavar="N",
+            help=f"{text} (default: %(default)s)",
+        )
+    return group
 
 
 def split_of(store: Store, options: argparse.Namespace) -> Split:
@@ -146,63 +144,85 @@ def split_of(store: Store, options: argparse.Namespace) -> Split:
     )
 
 
-def split_record(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what a codebook's provenance says of the images that were used."""
-    if options.part == "all":
-        return {"part": "all"}
+def split_record(options: argparse.Namespace) -> dict[str, int]:
+    """Return the options that name a split, as provenance and metadata record it."""
     return {
-        "part": options.part,
-        "split": {
-            "codebook": options.train_codebook,
-            "train": options.train,
-            "seed": options.seed,
-            "index": options.split,
-        },
+        "codebook": options.train_codebook,
+        "train": options.train,
+        "seed": options.seed,
+        "index": options.split,
     }
 
 
-def add_coding(parser: argparse.ArgumentParser, coder: Any) -> None:
+def part_record(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what provenance and metadata say of the images that were used."""
+    if options.part == "all":
+        return {"part": "all"}
+    return {"part": options.part, "split": split_record(options)}
+
+
+# -- coding ----------------------------------------------------------------------------------------
+
+
+def add_coding(parser: argparse.ArgumentParser) -> None:
     """Add coding, sharpness and perplexity with the coder's own defaults."""
-    parser.add_argument(
+    group = parser.add_argument_group("coding")
+    group.add_argument(
         "--coding",
         choices=("hard", "soft"),
-        default=default(coder, "coding"),
+        default=default(BagOfWords, "coding"),
         help="hard: a descriptor counts for its nearest word; soft: it is shared among all words "
         "(default: %(default)s)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--sharpness",
         type=number_or_auto,
-        default=default(coder, "sharpness"),
         metavar="S",
-        help="of soft coding: a number, or auto to choose it by the training labels "
-        "(default: %(default)g)",
+        help="of soft coding: a number, or auto to choose it by the labels of the part train "
+        f"(default: {default(BagOfWords, 'sharpness'):g})",
     )
-    parser.add_argument(
+    group.add_argument(
         "--perplexity",
-        type=float,
-        default=default(coder, "perplexity"),
+        type=number,
         metavar="P",
         help="instead of a sharpness: how many words share a descriptor on average",
     )
 
 
-def number_or_auto(text: str) -> float | str:
-    """Read a number or the word auto."""
-    return text if text == "auto" else float(text)
+def coding_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of coding that were given, or say which do not go together."""
+    given = {
+        name: getattr(options, name)
+        for name in ("sharpness", "perplexity")
+        if getattr(options, name) is not None
+    }
+    if given and options.coding == "hard":
+        raise ParameterError(
+            f"--{next(iter(given))} belongs to soft coding, and the coding is hard. Add --coding "
+            "soft, or leave it out."
+        )
+    if len(given) > 1:
+        raise ParameterError("--sharpness and --perplexity set the same thing. Give one of them.")
+    return {"coding": options.coding, **given}
 
 
-def megabytes(n_bytes: int) -> str:
-    """Return a size as a person reads it.
+# -- files -----------------------------------------------------------------------------------------
 
-    Examples
-    --------
-    >>> megabytes(512), megabytes(512_000), megabytes(98_000_000)
-    ('512 B', '512 kB', '98.0 MB')
-    """
-    size = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+
+def check_output(path: str, suffix: str) -> None:
+    """Raise a ParameterError when a file could not be written at the end of the work."""
+    target = Path(path)
+    if target.suffix != suffix:
+        raise ParameterError(f"the output must be a file name that ends in {suffix}; got {path}.")
+    if target.is_dir():
+        raise ParameterError(f"the output {path} is a folder. Choose another name.")
+    if not target.absolute().parent.is_dir():
+        raise ParameterError(f"{target.parent} is not a folder. Make it, or choose another output.")
+    try:
+        with tempfile.TemporaryFile(dir=target.absolute().parent):
+            pass
+    except OSError as error:
+        raise ParameterError(
+            f"nothing can be written in the folder {target.parent} ({error.strerror}). Choose "
+            "another output."
+        ) from error

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 
+from bowsaw.cli.command import Command, Verb, duration
 from bowsaw.cli.options import (
-    Command,
-    Verb,
     add_jobs,
     add_split,
+    check_output,
     default,
+    number,
+    part_record,
     split_of,
-    split_record,
+    whole,
 )
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.formats.safetensors import save
@@ -24,35 +27,36 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the codebook to write (.safetensors)"
     )
-    for name, flag, kind, text in (
-        ("n_words", "words", int, "how many words"),
-        ("max_iter", "max-iter", int, "rounds of k-means at most"),
-        ("tol", "tol", float, "stop when the objective falls by less than this share"),
-        ("sample", "sample", int, "learn from so many descriptors drawn at random"),
+    for flag, name, kind, text in (
+        ("--words", "n_words", whole(1), "how many words"),
+        ("--max-iter", "max_iter", whole(1), "rounds of k-means at most"),
+        ("--tol", "tol", number, "stop when the objective falls by less than this share"),
+        ("--sample", "sample", whole(1), "learn from so many descriptors drawn at random"),
     ):
         fallback = default(KMeansCodebook, name)
         shown = "every descriptor" if fallback is None else "%(default)s"
         parser.add_argument(
-            f"--{flag}",
+            flag,
             dest=name,
             type=kind,
             default=fallback,
             metavar="N",
             help=f"{text} (default: {shown})",
         )
+    add_jobs(parser, KMeansCodebook)
     add_split(parser)
-    add_jobs(parser)
 
 
 def _run(command: Command) -> None:
     options = command.options
+    check_output(options.output, ".safetensors")
     store = Store(options.store)
     bags = store.bags
     if options.part != "all":
         bags = bags[split_of(store, options).part(options.part)]
     command.note(
-        f"{options.n_words} words from {len(bags)} images ({options.part}), "
-        f"{bags.n_descriptors} descriptors"
+        f"{options.n_words:,} words from {bags.n_descriptors:,} descriptors of {len(bags):,} "
+        f"images ({options.part if options.part == 'all' else 'part ' + options.part})"
     )
     begin = time.perf_counter()
     trained = KMeansCodebook(
@@ -65,16 +69,20 @@ def _run(command: Command) -> None:
         n_jobs=options.jobs,
         verbose=not command.quiet,
     ).fit(bags)
-    book = trained.codebook_.with_provenance(store=store.digest, **split_record(options))
+    book = trained.codebook_.with_provenance(store=store.digest, **part_record(options))
     save(book, options.output)
     command.say(
-        f"{options.output}: {book.n_words} words of {book.n_dims}, mean squared distance "
-        f"{trained.objective_:.4f}, {trained.n_iter_} rounds in {time.perf_counter() - begin:.1f} s"
+        f"{options.output}: {book.n_words:,} words of {book.n_dims} dimensions, mean squared "
+        f"distance {trained.objective_:.4f} after {trained.n_iter_} rounds, "
+        f"{duration(time.perf_counter() - begin)}"
+    )
+    command.hint(
+        f"next: bowsaw encode {shlex.quote(options.output)} {shlex.quote(options.store)} "
+        "-o histograms.npz"
     )
 
 
 VERB = Verb(
-    help="learn a codebook from a store by k-means; resumable",
     example="bowsaw train scenes.store --words 1000 --part codebook --seed 0 -o book.safetensors",
     add_arguments=_add_arguments,
     run=_run,

@@ -1,4 +1,8 @@
-"""The state of an interrupted k-means, in a file of its own."""
+"""The state of an interrupted k-means, in a file of its own.
+
+The state is that after a round which another follows, so a run that goes on from it does at least
+one round and ends with everything that an uninterrupted run ends with.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from bowsaw.files import atomic_write
 
 
 class Checkpoint:
-    """Saves and loads ``(words, objectives, done)`` under a fingerprint.
+    """Saves and loads ``(words, objectives)`` under a fingerprint.
 
     Parameters
     ----------
@@ -40,8 +44,8 @@ class Checkpoint:
         self._fingerprint = hashlib.sha256(text.encode()).hexdigest()
         self.seconds = seconds if path is not None else float("inf")
 
-    def load(self) -> tuple[NDArray[np.float32], list[float], bool] | None:
-        """Return the saved state, or None where there is none that fits."""
+    def load(self, max_rounds: int) -> tuple[NDArray[np.float32], list[float]] | None:
+        """Return a saved state of fewer than ``max_rounds``, or None where there is none."""
         if self._path is None or not self._path.exists():
             return None
         try:
@@ -49,12 +53,14 @@ class Checkpoint:
                 if str(file["fingerprint"]) != self._fingerprint:
                     return None
                 words = np.ascontiguousarray(file["words"], dtype=np.float32)
-                return words, file["objectives"].tolist(), bool(file["done"])
-        except (OSError, ValueError, KeyError):
-            # A file of something else, or a damaged one: the work is done again.
+                objectives = file["objectives"].tolist()
+        except Exception:
+            # A file of something else, or a damaged one (which makes NumPy and zipfile raise a
+            # dozen kinds of exception): the work is done again.
             return None
+        return (words, objectives) if len(objectives) < max_rounds else None
 
-    def save(self, words: NDArray[np.float32], objectives: list[float], done: bool) -> None:
+    def save(self, words: NDArray[np.float32], objectives: list[float]) -> None:
         """Write the state so that it is there whole or not at all."""
         if self._path is None:
             return
@@ -63,7 +69,6 @@ class Checkpoint:
             buffer,
             words=words,
             objectives=np.array(objectives),
-            done=np.array(done),
             fingerprint=np.array(self._fingerprint),
         )
         with atomic_write(self._path) as file:

@@ -25,6 +25,7 @@ order of the descriptors within a part, and parts are added in order.
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -141,11 +142,11 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
             data = Bags(rows, scale=bags.scale, description=bags.description)
         else:
             data = bags
-        if _distinct_up_to(data, self.n_words) < self.n_words:
+        n_distinct = _distinct_up_to(data, self.n_words)
+        if n_distinct < self.n_words:
             raise DataError(
-                f"n_words must be at most the number of distinct descriptors "
-                f"({_distinct_up_to(data, self.n_words)}); got {self.n_words}. Use more images or "
-                "ask for fewer words."
+                f"n_words must be at most the number of distinct descriptors ({n_distinct}); got "
+                f"{self.n_words}. Use more images or ask for fewer words."
             )
         saved = Checkpoint(self.checkpoint, self._fingerprint(data, seed))
         with (
@@ -174,28 +175,25 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
     def _lloyd(
         self, data: Bags, seed: int, saved: Checkpoint, bar: Progress
     ) -> tuple[NDArray[np.float32], list[float], NDArray[np.int64]]:
-        words, objectives, done = saved.load() or (self._start(data, seed), [], False)
+        words, objectives = saved.load(self.max_iter) or (self._start(data, seed), [])
         bar.step(len(objectives))
         keeps_guess = 4 * data.n_descriptors <= GUESS_BYTES
         guess = np.full(data.n_descriptors if keeps_guess else 0, -1, dtype=np.int32)
-        counts = np.zeros(len(words), dtype=np.int64)
         written = time.monotonic()
-        while not done and len(objectives) < self.max_iter:
+        while True:
             round_ = assign(data, words, guess if keeps_guess else None, self.n_jobs)
-            counts = round_.counts
             previous = objectives[-1] if objectives else np.inf
             objectives.append(round_.objective)
             bar.step(note=f"objective {round_.objective / data.scale**2:.5f}")
             moved = round_.words(words)
-            settled = round_.objective >= previous * (1 - self.tol) and counts.all()
-            done = bool(settled or np.array_equal(moved, words))
+            settled = round_.objective >= previous * (1 - self.tol) and round_.counts.all()
+            still = np.array_equal(moved, words)
             words = moved
+            if settled or still or len(objectives) >= self.max_iter:
+                return words, objectives, round_.counts
             if time.monotonic() - written > saved.seconds:
-                saved.save(words, objectives, done)
+                saved.save(words, objectives)
                 written = time.monotonic()
-        if not counts.any():
-            counts = assign(data, words, None, self.n_jobs).counts
-        return words, objectives, counts
 
     def _start(self, data: Bags, seed: int) -> NDArray[np.float32]:
         rng = stream(seed, "kmeans", "start")
@@ -210,24 +208,24 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
     def _validate(self) -> None:
         for name, least in (("n_words", 1), ("max_iter", 1), ("init_sample", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < least:
+            if not _is_whole(value) or value < least:
                 raise ParameterError(
                     f"{name} must be a whole number from {least} up; got {value!r}."
                 )
-        if self.sample is not None and self.sample < self.n_words:
+        if self.sample is not None and not (_is_whole(self.sample) and self.sample >= self.n_words):
             raise ParameterError(
-                f"sample must be at least n_words = {self.n_words}, or None for every descriptor; "
-                f"got {self.sample!r}."
+                f"sample must be a whole number from n_words = {self.n_words} up, or None for "
+                f"every descriptor; got {self.sample!r}."
             )
-        if not self.tol >= 0:
-            raise ParameterError(f"tol must not be negative; got {self.tol!r}.")
+        if not isinstance(self.tol, numbers.Real) or not 0 <= float(self.tol) < np.inf:
+            raise ParameterError(f"tol must be a finite number from 0 up; got {self.tol!r}.")
 
     def _fingerprint(self, data: Bags, seed: int) -> dict[str, Any]:
         return {
             "n_words": int(self.n_words),
             "tol": float(self.tol),
             "init_sample": int(self.init_sample),
-            "sample": self.sample,
+            "sample": None if self.sample is None else int(self.sample),
             "seed": seed,
             "n_descriptors": data.n_descriptors,
             "content": data.content_digest() if self.checkpoint is not None else None,
@@ -241,7 +239,7 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
             "n_words": int(self.n_words),
             "max_iter": int(self.max_iter),
             "tol": float(self.tol),
-            "sample": self.sample,
+            "sample": None if self.sample is None else int(self.sample),
             "init_sample": int(self.init_sample),
             "seed": seed,
             "n_iter": self.n_iter_,
@@ -324,6 +322,10 @@ def assign(
         order = np.argsort(-distances, kind="stable")[:_FARTHEST]
         rows, distances = rows[order], distances[order]
     return Round(sums, counts, total / data.n_descriptors, _unlike(rows))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _unlike(rows: NDArray[np.float32]) -> NDArray[np.float32]:

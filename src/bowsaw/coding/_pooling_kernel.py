@@ -8,6 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+LOWEST = np.float32(np.finfo(np.float32).min)
+"""Below every score. Not -inf: code compiled with fastmath may assume that there is none."""
+
 
 @njit(nogil=True, cache=True)
 def count_codes(
@@ -30,24 +33,23 @@ def count_codes(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True, inline="always")
-def _exp(y: Any) -> Any:
-    """e^y for y ≤ 0 in float32, relative error below 4e-7; 0 below −87 (float32's smallest)."""
-    y = y if y > np.float32(-87.0) else np.float32(-87.0)
-    t = y * np.float32(1.4426950408889634)
+def _exp2(t: Any) -> Any:
+    """2^t for t ≤ 0 in float32, relative error below 2e-7; 2⁻¹⁰⁰ for all t below −100.
+
+    The polynomial is the Chebyshev fit of 2^f for −½ ≤ f ≤ ½, with value 1 at 0.
+    """
+    t = t if t > np.float32(-100) else np.float32(-100)
     whole = np.int32(t - np.float32(0.5))
-    f = (y - np.float32(whole) * np.float32(0.693359375)) - np.float32(whole) * np.float32(
-        -2.12194440e-4
-    )
-    p = np.float32(1.9875691500e-4)
-    p = p * f + np.float32(1.3981999507e-3)
-    p = p * f + np.float32(8.3334519073e-3)
-    p = p * f + np.float32(4.1665795894e-2)
-    p = p * f + np.float32(1.6666665459e-1)
-    p = p * f + np.float32(5.0000001201e-1)
-    p = p * f * f + f + np.float32(1)
+    f = t - np.float32(whole)
+    p = np.float32(1.5469736536e-4)
+    p = p * f + np.float32(1.3400437310e-3)
+    p = p * f + np.float32(9.6180252731e-3)
+    p = p * f + np.float32(5.5503271520e-2)
+    p = p * f + np.float32(2.4022650719e-1)
+    p = p * f + np.float32(6.9314718246e-1)
+    p = p * f + np.float32(1)
     bits = np.int32((whole + np.int32(127)) << np.int32(23))
-    value = p * bits.view(np.float32)
-    return value if y > np.float32(-87.0) else np.float32(0)
+    return p * bits.view(np.float32)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -61,25 +63,46 @@ def pool_soft(
 
     ``products`` is (n_words, n_rows): words down, descriptors across. The weight of word j for row
     i is exp(factor · (score_ji − best score of i)), divided by the row's total: the largest is 1,
-    so no row can vanish. ``factor`` is 2 · sharpness / scale²: a score is minus half a squared
-    distance up to a constant of the row.
+    so no row can vanish, and a weight below 2⁻¹⁰⁰ counts as that. ``factor`` is
+    2 · sharpness / scale²: a score is minus half a squared distance up to a constant of the row.
     """
     n_words, n_rows = products.shape
     best = np.empty(n_rows, np.float32)
     total = np.zeros(n_rows, np.float32)
-    best[:] = -np.inf
-    a = np.float32(factor)
-    for j in range(n_words):
+    best[:] = LOWEST
+    a = np.float32(factor * 1.4426950408889634)
+    whole = n_words - n_words % 4
+    # Four words at a time: the running best is read and written once for all of them.
+    for j in range(0, whole, 4):
+        r0 = products[j]
+        r1 = products[j + 1]
+        r2 = products[j + 2]
+        r3 = products[j + 3]
+        h0 = half_norms[j]
+        h1 = half_norms[j + 1]
+        h2 = half_norms[j + 2]
+        h3 = half_norms[j + 3]
+        for i in range(n_rows):
+            b = best[i]
+            v = r0[i] - h0
+            b = v if v > b else b
+            v = r1[i] - h1
+            b = v if v > b else b
+            v = r2[i] - h2
+            b = v if v > b else b
+            v = r3[i] - h3
+            best[i] = v if v > b else b
+    for j in range(whole, n_words):
         row = products[j]
         h = half_norms[j]
         for i in range(n_rows):
             v = row[i] - h
-            row[i] = v
             best[i] = v if v > best[i] else best[i]
     for j in range(n_words):
         row = products[j]
+        h = half_norms[j]
         for i in range(n_rows):
-            e = _exp(a * (row[i] - best[i]))
+            e = _exp2(a * (row[i] - h - best[i]))
             row[i] = e
             total[i] += e
     for i in range(n_rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, Self
@@ -139,6 +140,12 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         """Write the histograms to ``out``, ``(n_bags, n_words)``, which may be memory-mapped."""
         self._validate()
         book = self.words_in_use()
+        # The kernels trust the shape: a smaller array would be written past its end.
+        if out.shape != (len(bags), book.n_words) or out.dtype != np.float32:
+            raise ParameterError(
+                f"out must be float32 of shape {(len(bags), book.n_words)} (bags, words); got "
+                f"{out.dtype} of shape {out.shape}."
+            )
         if not len(bags):
             return out
         words = book.words_for(bags)
@@ -187,13 +194,14 @@ class BagOfWords(TransformerMixin, BaseEstimator):
     def _validate(self) -> None:
         if self.coding not in ("hard", "soft"):
             raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
-        if self.sharpness != "auto" and (
-            isinstance(self.sharpness, str)
-            or not (np.isfinite(self.sharpness) and self.sharpness > 0)
-        ):
+        given = self.sharpness
+        is_number = isinstance(given, numbers.Real) and 0 < float(given) < np.inf
+        if not is_number and not (isinstance(given, str) and given == "auto"):
             raise ParameterError(
-                f"sharpness must be a finite number above 0 or 'auto'; got {self.sharpness!r}."
+                f"sharpness must be a finite number above 0 or 'auto'; got {given!r}."
             )
+        if self.perplexity is not None and not isinstance(self.perplexity, numbers.Real):
+            raise ParameterError(f"perplexity must be a number or None; got {self.perplexity!r}.")
 
     def _best_sharpness(self, bags: Bags, words: NDArray[np.float32], y: ArrayLike | None) -> float:
         if y is None:
@@ -201,6 +209,11 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         labels = np.asarray(y)
         if labels.shape != (len(bags),):
             raise DataError(f"y must have one label a bag ({len(bags)}); got {labels.shape}.")
+        if len(np.unique(labels)) < 2:
+            raise DataError(
+                f"sharpness='auto' needs bags of two classes or more; got {len(bags)} bags of "
+                f"{len(np.unique(labels))}. Give a number instead."
+            )
         best, chosen = -np.inf, SHARPNESS_GRID[0]
         for sharpness in SHARPNESS_GRID:
             rooted = np.sqrt(soft_histograms(bags, words, sharpness, n_jobs=self.n_jobs))

@@ -5,6 +5,10 @@ distance is squared, which matches the Gaussian of the paper's Eq. 1, and in uni
 paper's β is called ``sharpness`` here and is not given there. Exponents are taken relative to the
 nearest word, so a descriptor far from every word still has codes that sum to 1.
 
+Scores are in float32. With x and c centred on the mean word, the exponent of a word errs by at most
+2 · sharpness · (n_dims + 6) · 2⁻²⁴ · (‖x‖ + ‖c‖) ‖c‖, and so its code by about twice
+that share of itself.
+
 Cost: 2 · n_dims · n_words operations a descriptor in BLAS and one exponential a word. Memory: one
 block of products a thread, at most ``BLOCK_BYTES`` or 16 descriptors' worth. Each bag is coded by
 itself, so its histogram does not depend on its company, nor on the number of threads.
@@ -18,10 +22,11 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
 from bowsaw.errors import DataError, ParameterError
+from bowsaw.nearest.search import LARGEST
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
-BLOCK_BYTES = 2**20
+BLOCK_BYTES = 2**19
 _PERPLEXITY_SAMPLE = 2000
 
 
@@ -66,10 +71,13 @@ def soft_histograms(
     target = out
     # Distances do not change when everything moves, and small numbers round less.
     centre = words.mean(axis=0, dtype=np.float64).astype(np.float32)
-    centred = np.ascontiguousarray(words - centre)
+    with np.errstate(over="ignore"):
+        centred = np.ascontiguousarray(words - centre)
     exact = np.einsum("kd,kd->k", centred, centred, dtype=np.float64)
+    _check_size("words", float(np.sqrt(exact.max())))
     half_norms = (exact / 2).astype(np.float32)
-    factor = 2 * sharpness / bags.scale**2
+    # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
+    factor = min(2 * sharpness / bags.scale**2, 1e38)
     n_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
 
     def one(bag: int) -> None:
@@ -77,7 +85,10 @@ def soft_histograms(
         sums = np.zeros(len(words), dtype=np.float64)
         room = np.empty(len(words) * n_rows, dtype=np.float32)
         for start in range(0, len(rows), n_rows):
-            block = rows[start : start + n_rows] - centre
+            with np.errstate(over="ignore"):
+                block = rows[start : start + n_rows] - centre
+            if rows.dtype != np.uint8:
+                _check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
             products = room[: len(words) * len(block)].reshape(len(words), len(block))
             np.dot(centred, block.T, out=products)
             pool_soft(products, half_norms, factor, sums)
@@ -119,16 +130,34 @@ def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: i
     )
     rows = np.concatenate([bags.read(int(i), int(i) + 1) for i in np.sort(chosen)])
     distances = _squared_distances(rows / bags.scale, words / bags.scale)
-    low, high = 1e-6, 1e-6
-    while _perplexities(distances, high).mean() > target and high < 1e12:
+
+    def reached(sharpness: float) -> float:
+        return float(_perplexities(distances, sharpness).mean())
+
+    farther = distances - distances.min(axis=1, keepdims=True)
+    low = high = 1 / max(float(farther.mean()), 1e-12)
+    limit = high * 1e24
+    while reached(high) > target and high < limit:
         low, high = high, high * 4
-    for _ in range(60):
+    while reached(low) < target:
+        low, high = low / 4, low
+    if reached(high) > target:
+        raise DataError(
+            f"perplexity cannot come down to {target:g}: {reached(high):.3g} words share a "
+            "descriptor at any sharpness, being equally near. Ask for more, or drop equal words."
+        )
+    for _ in range(30):
         middle = float(np.sqrt(low * high))
-        if _perplexities(distances, middle).mean() > target:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if reached(middle) > target else (low, middle)
     return float(np.sqrt(low * high))
+
+
+def _check_size(what: str, norm: float) -> None:
+    if not norm <= LARGEST:
+        raise DataError(
+            f"{what} must lie within {LARGEST:.1e} of the mean word, or their squares are too "
+            f"large for float32; got {norm:.1e}. Divide descriptors and words by a constant."
+        )
 
 
 def _squared_distances(

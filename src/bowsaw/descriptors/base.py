@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,6 +41,10 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
     n_jobs: int | None
     verbose: bool | int
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Keep scikit-learn from turning results into tables: Bags are none."""
+        super().__init_subclass__(auto_wrap_output_keys=None, **more)
+
     @abstractmethod
     def description(self) -> dict[str, Any]:
         """Return the name and the parameters that define the descriptor, JSON-able."""
@@ -71,8 +77,9 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
         """Raise a ParameterError when a parameter is out of range."""
         if self.on_error not in ("raise", "empty"):
             raise ParameterError(f"on_error must be 'raise' or 'empty'; got {self.on_error!r}.")
-        if self.max_side is not None and self.max_side < 1:
-            raise ParameterError(f"max_side must be at least 1 or None; got {self.max_side!r}.")
+        if self.max_side is not None:
+            check_whole("max_side", self.max_side, 1, "pixel, or None")
+        check_whole("max_pixels", self.max_pixels, 1, "pixel")
 
     def load(self, source: Any) -> Picture:
         """Read one picture as this descriptor wants it, or raise an ImageError with the reason."""
@@ -105,10 +112,10 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
             One bag a picture, in order.
         """
         self.validate()
-        if isinstance(X, (str, bytes)):
+        if isinstance(X, (str, bytes, PathLike)):
             raise DataError(
-                f"expected pictures, one path or array each; got the text {X!r}. Give a folder of "
-                "classes as ImageFolder(folder), a single file as [path]."
+                f"expected pictures, one path or array each; got a single {X!r:.80}. Give a folder "
+                "of classes as ImageFolder(folder), a single file as [path]."
             )
         sources = list(getattr(X, "paths", X))
 
@@ -127,7 +134,7 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
         with Progress("describing", len(sources), show=bool(self.verbose)) as bar:
             for descriptors, digest, trouble in bar.track(ordered_map(one, sources, self.n_jobs)):
                 if trouble:
-                    warnings.warn(f"{trouble} Its bag is empty.", UserWarning, stacklevel=2)
+                    warnings.warn(f"{trouble} Its bag is empty.", UserWarning, stacklevel=3)
                 rows.append(descriptors)
                 digests.append(digest)
         values = (
@@ -143,6 +150,14 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
             digests=np.array(known, dtype=np.uint64) if len(known) == len(rows) else None,
         )
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return ``dim000`` and so on, so that a pipeline can go on to the names of its words."""
+        return np.array([f"dim{i:03d}" for i in range(self.n_dims)], dtype=object)
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Change nothing: Bags are no table, whatever the rest of a pipeline gives."""
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -152,3 +167,11 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def check_whole(name: str, value: object, least: int, unit: str) -> None:
+    """Raise a ParameterError unless ``value`` is a whole number, at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ParameterError(
+            f"{name} must be a whole number, at least {least} {unit}; got {value!r}."
+        )

@@ -3,11 +3,13 @@
 **The problem.** Describe square patches on a regular grid by 4×4 cells of 8-bin histograms of
 gradient orientation (Lowe 1999), on one scale, quickly enough that describing is not the slow part.
 
-**The method.** Gradients are central differences. A gradient of size g and direction θ gives to the
-two orientation bins beside θ, linearly, and to the cells around it with a triangular weight of
-half-width one cell in x and in y (so nothing jumps when a patch moves by a pixel; a cell's weight
-reaches half a cell beyond the patch). The 128 sums are brought to unit norm, clipped at 0.2 and
-brought to unit norm again.
+**The method.** Gradients are central differences; the picture's edge pixels are repeated beyond it.
+Bin 0 is brightening to the right, bin 2 downwards, bin 4 to the left, bin 6 upwards. A gradient of
+size g and direction θ gives to the two orientation bins beside θ, linearly, and to the cells around
+it with a triangular weight of half-width one cell in x and in y (so nothing jumps when a patch
+moves by a pixel; a cell's weight reaches half a cell beyond the patch). The 128 sums are brought to
+unit norm, clipped at 0.2 and brought to unit norm again. They are ordered by cell row, then cell
+column, then bin.
 
 Two departures from Lowe, both usual for dense grids: there is no Gaussian window over the patch
 (every cell counts alike), and patches are neither rotated nor scaled.
@@ -26,13 +28,14 @@ vector operations a pixel and channel, then one gather of 128 numbers a patch.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS, cell_maps, gather
-from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
+from bowsaw.descriptors.base import Descriptor, Descriptors, Positions, check_whole
 from bowsaw.errors import ParameterError
 
 N_CELLS = 4
@@ -101,15 +104,17 @@ class DenseSift(Descriptor):
     def validate(self) -> None:
         """Raise a ParameterError when a parameter is out of range."""
         super().validate()
-        if self.patch < N_CELLS or self.patch % N_CELLS:
+        check_whole("patch", self.patch, N_CELLS, "pixels")
+        if self.patch % N_CELLS:
             raise ParameterError(
-                f"patch must be a multiple of {N_CELLS} pixels, at least {N_CELLS}; got "
-                f"{self.patch!r}."
+                f"patch must be a multiple of {N_CELLS} pixels; got {self.patch}. Take "
+                f"{self.patch - self.patch % N_CELLS}."
             )
-        if self.step < 1:
-            raise ParameterError(f"step must be at least 1 pixel; got {self.step!r}.")
-        if not self.min_contrast >= 0:
-            raise ParameterError(f"min_contrast must not be negative; got {self.min_contrast!r}.")
+        check_whole("step", self.step, 1, "pixel")
+        if not (isinstance(self.min_contrast, numbers.Real) and 0 <= self.min_contrast < np.inf):
+            raise ParameterError(
+                f"min_contrast must be a finite number, at least 0; got {self.min_contrast!r}."
+            )
         if self.dtype not in ("uint8", "float32"):
             raise ParameterError(f"dtype must be 'uint8' or 'float32'; got {self.dtype!r}.")
 
@@ -118,9 +123,9 @@ class DenseSift(Descriptor):
         return {
             "name": "dense-sift",
             "version": 1,
-            "patch": self.patch,
-            "step": self.step,
-            "max_side": self.max_side,
+            "patch": int(self.patch),
+            "step": int(self.step),
+            "max_side": None if self.max_side is None else int(self.max_side),
             "min_contrast": float(self.min_contrast),
         }
 

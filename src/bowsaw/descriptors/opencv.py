@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -23,8 +24,9 @@ class OpenCvFeatures(Descriptor):
     feature : cv2.Feature2D
         A detector and descriptor with float descriptors, such as ``cv2.SIFT_create()``. Binary ones
         (ORB, BRISK, AKAZE) are refused: their distance is not Euclidean.
-    scale : float or None, default=None
-        Stored value / scale is in unit-norm units. None is 512 for SIFT and 1 for others.
+    norm : float or None, default=None
+        The norm of the feature's descriptors, which counts as 1 in distances. None is 512 for SIFT
+        and 1 for others.
     max_side : int or None, default=300
         Pictures are made smaller so that the longest side has at most this many pixels.
     max_pixels : int, default=100_000_000
@@ -56,7 +58,7 @@ class OpenCvFeatures(Descriptor):
         self,
         feature: Any,
         *,
-        scale: float | None = None,
+        norm: float | None = None,
         max_side: int | None = 300,
         max_pixels: int = 100_000_000,
         on_error: Literal["raise", "empty"] = "raise",
@@ -64,7 +66,7 @@ class OpenCvFeatures(Descriptor):
         verbose: bool | int = False,
     ) -> None:
         self.feature = feature
-        self._scale = scale
+        self.norm = norm
         self.max_side = max_side
         self.max_pixels = max_pixels
         self.on_error = on_error
@@ -79,10 +81,21 @@ class OpenCvFeatures(Descriptor):
                 "feature must be a cv2.Feature2D such as cv2.SIFT_create(); got "
                 f"{type(self.feature).__name__}."
             )
-        if self.feature.descriptorType() != cv2.CV_32F:
+        if not self.feature.descriptorSize():
             raise ParameterError(
-                f"{type(self.feature).__name__} has binary descriptors, whose distance is not "
-                "Euclidean. Use a float descriptor such as SIFT."
+                f"{_kind(self.feature)} finds keypoints but does not describe them. Use a feature "
+                "with descriptors such as SIFT."
+            )
+        if self.feature.defaultNorm() != cv2.NORM_L2:
+            raise ParameterError(
+                f"{_kind(self.feature)} has binary descriptors, whose distance is not Euclidean. "
+                "Use a float descriptor such as SIFT."
+            )
+        if self.norm is not None and not (
+            isinstance(self.norm, numbers.Real) and 0 < self.norm < np.inf
+        ):
+            raise ParameterError(
+                f"norm must be a finite number above 0, or None; got {self.norm!r}."
             )
 
     def description(self) -> dict[str, Any]:
@@ -92,29 +105,19 @@ class OpenCvFeatures(Descriptor):
             "version": 1,
             "feature": _kind(self.feature),
             "parameters": _parameters(self.feature),
-            "max_side": self.max_side,
+            "max_side": None if self.max_side is None else int(self.max_side),
         }
 
     @property
     def scale(self) -> float:
-        """Stored value / scale is in unit-norm units."""
-        if self._scale is not None:
-            return float(self._scale)
+        """The norm that counts as 1."""
+        if self.norm is not None:
+            return float(self.norm)
         return SIFT_SCALE if _kind(self.feature) == "SIFT" else 1.0
-
-    @scale.setter
-    def scale(self, value: float | None) -> None:
-        self._scale = value
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters as given; ``scale`` may be None there."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        params["scale"] = self._scale
-        return params
 
     def __sklearn_clone__(self) -> OpenCvFeatures:
         """Share the feature: OpenCV's objects cannot be copied."""
-        return type(self)(**self.get_params())
+        return type(self)(**self.get_params(deep=False))
 
     @property
     def n_dims(self) -> int:

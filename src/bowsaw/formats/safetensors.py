@@ -2,26 +2,31 @@
 
 Tensors: ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, and where known
 ``trained_on`` uint64 ``(n_images,)``, the digests of the training images. Metadata, all text:
-``format`` ("bowsaw-codebook"), ``format_version`` ("1"), ``scale``, ``metric``, and as JSON
-``description`` (what made the descriptors) and ``provenance`` (how the words were made).
+``format`` ("bowsaw-codebook"), ``format_version`` ("1"), ``scale``, ``metric``, as JSON
+``description`` (what made the descriptors) and ``provenance`` (how the words were made), and
+``digest``, the SHA-256 of all the rest: safetensors itself has no checksum, and a word with one bit
+turned over would go unnoticed.
 
 Reading runs nothing: safetensors holds arrays and text only.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 from bowsaw.bags import canonical
 from bowsaw.codebook import Codebook
-from bowsaw.errors import BowsawError, FormatError
+from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write
 
 FORMAT = "bowsaw-codebook"
@@ -52,6 +57,7 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
         "description": canonical(codebook.description) or "null",
         "provenance": json.dumps(codebook.provenance, sort_keys=True),
     }
+    metadata["digest"] = _digest(tensors, metadata)
     with atomic_write(path) as file:
         file.write(to_bytes(tensors, metadata))
 
@@ -76,22 +82,38 @@ def load(path: str | PathLike[str]) -> Codebook:
                 )
             names = set(file.keys())
             if not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:
-                raise FormatError(f"{source} holds tensors {sorted(names)}: it is damaged.")
-            return Codebook(
-                file.get_tensor("words"),
-                file.get_tensor("ids"),
-                scale=float(metadata["scale"]),
-                metric=metadata["metric"],
-                description=_mapping(metadata["description"]),
-                provenance=_mapping(metadata["provenance"]),
-                trained_on=file.get_tensor("trained_on") if "trained_on" in names else None,
-            )
+                raise FormatError(
+                    f"{source} holds tensors {sorted(names)}: it is damaged. Make it anew with "
+                    "«bowsaw train»."
+                )
+            tensors = {name: file.get_tensor(name) for name in names}
+        if metadata.pop("digest", None) != _digest(tensors, metadata):
+            raise ValueError("its content does not match its checksum")
+        return Codebook(
+            tensors["words"],
+            tensors["ids"],
+            scale=float(metadata["scale"]),
+            metric=metadata["metric"],
+            description=_mapping(metadata["description"]),
+            provenance=_mapping(metadata["provenance"]),
+            trained_on=tensors.get("trained_on"),
+        )
     except FormatError:
         raise
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, BowsawError) as error:
+    except Exception as error:
+        # Damaged bytes make the parsers below raise many kinds of exception; all mean the same.
         raise FormatError(
             f"{source} cannot be read as a codebook: {error}. Make it anew with «bowsaw train»."
         ) from error
+
+
+def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def _mapping(text: str) -> dict[str, Any] | None:

@@ -13,6 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+LOWEST = np.float32(np.finfo(np.float32).min)
+"""Below every score. Not -inf: code compiled with fastmath may assume that there is none."""
+
+GROUP = 64
+
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def scan_best_two(
@@ -112,9 +117,6 @@ def _squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     return total
 
 
-GROUP = 64
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
 def _weigh(
     i: int,
@@ -179,8 +181,8 @@ def scan_bounds(
     for begin in range(0, n_words, GROUP):
         group = bounds[begin : begin + GROUP]
         half = half_norms[first_word + begin : first_word + begin + group.shape[0]]
-        top[:] = -np.inf
-        below[:] = -np.inf
+        top[:] = LOWEST
+        below[:] = LOWEST
         scan_best_two(group, half, first_word + begin, top, below, guess)
         for i in range(n_rows):
             if top[i] < best[i] - margin[i]:

@@ -14,11 +14,22 @@ bound is scored in full, then just those words whose bound reaches the best scor
 SIFT with 5000 words a bound of 48 dimensions leaves about one word in a thousand. Where the words
 have no such directions, or are few, all scores are computed.
 
-**The answer does not depend on rounding.** A float32 score of n_dims products has an error of at
-most (n_dims + 6) · 2⁻²⁴ · (‖x‖ ‖c‖ + ‖c‖²), and bounds are widened by their own error. Where the
-two best scores of a descriptor differ by less than twice the error, every word that could still win
-is compared in float64, and ties go to the lowest index. So the result is the arg-min of the exact
-distances between the float32 values: the same for any BLAS, block size and number of threads.
+**The answer does not depend on rounding.** It is defined as the arg-min of Σ_d (x_d − c_d)² summed
+in float64 in the order of the dimensions, the lowest index where sums are equal: the same for any
+BLAS, block size and number of threads. Float32 only rules out words, by worst-case bounds. With
+u = 2⁻²⁴ and γ(n) = n·u / (1 − 2·n·u), which covers n roundings in any order of summation and the
+roundings of the bound itself:
+
+- a score errs by at most γ(n_dims + 6) · (‖x‖ ‖c‖ + ‖c‖²): n_dims of the product, 2 of centring x
+  and c (relative to x and c themselves, wherever the origin is), 1 of the subtraction, 2 of ‖c‖²/2.
+  To this come a constant for products too small for float32, and 2⁻⁵² (n_dims + 6) ‖x‖² for the
+  float64 sums, which matters only for descriptors very far from all words;
+- rows along p directions err by at most t·‖x‖ with t = √p γ(n_dims + 8), directions being rounded
+  to float32 as well. So squared remainders are taken too large by s = 2t + t² + 2γ(n_dims + 8)
+  times the squared norm, which keeps them upper bounds, and bounds are widened by s ‖x‖ ‖c‖.
+
+Where the two best scores of a descriptor differ by less than twice the error, every word that could
+still win is compared in float64.
 
 Cost: 2 · n_dims · n_words operations a descriptor without skipping, about half the time with it.
 Memory: one block of scores, at most 1 MiB, a thread.
@@ -33,7 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
+from bowsaw.errors import DataError
 from bowsaw.nearest._scan_kernel import (
+    LOWEST,
     scan_best_two,
     scan_bounds,
     score_guess,
@@ -50,7 +63,11 @@ FEW_WORDS = 256
 FEW_WORDS_BLOCK_ROWS = 2048
 
 BOUND_ENERGY = 0.95
+
 UNIT = 2.0**-24
+SMALLEST = 2.0**-126
+LARGEST = 2.0**62
+"""Norms up to this have squares and products within float32."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,8 @@ class Found:
     code : ndarray of int32, shape (n_rows,)
         The nearest word.
     nearest : ndarray of float32, shape (n_rows,)
-        Squared distance to it, in stored units, within float32's rounding.
+        Squared distance to it, in stored units, within float32's rounding of the squared distances
+        to the mean word.
     """
 
     code: NDArray[np.int32]
@@ -91,11 +109,15 @@ class WordSearch:
         self.exact_words = np.ascontiguousarray(words, dtype=np.float32)
         n_words, n_dims = self.exact_words.shape
         self.centre = self.exact_words.mean(axis=0, dtype=np.float64).astype(np.float32)
-        self.words = self.exact_words - self.centre
+        with np.errstate(over="ignore"):
+            self.words = self.exact_words - self.centre
         norms = np.einsum("kd,kd->k", self.words, self.words, dtype=np.float64)
-        self.half_norms = (norms / 2).astype(np.float32)
         self.largest = float(np.sqrt(norms.max()))
-        self.score_error = (n_dims + 6) * UNIT
+        _check_size("words", self.largest)
+        self.half_norms = (norms / 2).astype(np.float32)
+        self.score_error = _rounding(n_dims + 6)
+        self.far_error = (n_dims + 6) * 2.0**-52
+        self.least_error = (n_dims + 6) * SMALLEST
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
         self.directions: NDArray[np.float32] | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
@@ -116,7 +138,8 @@ class WordSearch:
             return
         self.directions = np.ascontiguousarray(axes[:, :n_kept], dtype=np.float32)
         along = wide @ self.directions.astype(np.float64)
-        spread = (n_dims + 8) * (np.sqrt(n_kept) + 2) * UNIT
+        along_error = np.sqrt(n_kept) * _rounding(n_dims + 8)
+        spread = along_error * (2 + along_error) + 2 * _rounding(n_dims + 8)
         left = np.sqrt(np.maximum(norms - (along**2).sum(axis=1), 0) + spread * norms)
         self.bound_words = np.concatenate([along, left[:, None]], axis=1).astype(np.float32)
         self.bound_error = spread
@@ -129,19 +152,23 @@ class WordSearch:
         rows : ndarray of shape (n_rows, n_dims), float32
             Descriptors in stored units.
         guess : ndarray of shape (n_rows,), int32, optional
-            Words that may well be the nearest: saves time where they are, changes nothing else.
+            Words (0 to n_words - 1) that may well be the nearest: saves time where they are,
+            changes nothing else.
 
         Returns
         -------
         Found
         """
         norms = np.empty(len(rows), dtype=np.float32)
-        centred = rows - self.centre
+        with np.errstate(over="ignore"):
+            centred = rows - self.centre
         squared_norms(centred, norms)
+        _check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
-        error = size * np.float32(self.score_error)
+        error = size * np.float32(self.score_error) + np.float32(self.least_error)
+        error += norms * np.float32(self.far_error)
         code = np.zeros(len(rows), dtype=np.int32)
-        best = np.full(len(rows), -np.inf, dtype=np.float32)
+        best = np.full(len(rows), LOWEST, dtype=np.float32)
         if self.directions is None:
             self._scan_all(rows, centred, error, best, code)
         else:
@@ -159,7 +186,7 @@ class WordSearch:
         code: NDArray[np.int32],
     ) -> None:
         """Score every word, then settle what float32 leaves open."""
-        second = np.full_like(best, -np.inf)
+        second = np.full_like(best, LOWEST)
         for first, scores in self._tiles(self.words, centred):
             half = self.half_norms[first : first + len(scores)]
             scan_best_two(scores, half, first, best, second, code)
@@ -182,7 +209,7 @@ class WordSearch:
             if first == 0:
                 if guess is None:
                     half = self.half_norms[: len(bounds)]
-                    scan_best_two(bounds, half, 0, best, np.full_like(best, -np.inf), code)
+                    scan_best_two(bounds, half, 0, best, np.full_like(best, LOWEST), code)
                 else:
                     code[:] = guess
                 score_guess(centred, self.words, self.half_norms, best, code)
@@ -224,6 +251,20 @@ class WordSearch:
         left = norms * np.float32(1 + self.bound_error) - out[:, n_kept]
         out[:, n_kept] = np.sqrt(np.maximum(left, 0))
         return out
+
+
+def _rounding(n: int) -> float:
+    """Return γ(n): the relative error of n roundings to float32, and of using it as a bound."""
+    return n * UNIT / (1 - 2 * n * UNIT)
+
+
+def _check_size(what: str, norm: float) -> None:
+    """Refuse what would leave float32's range when squared."""
+    if not norm <= LARGEST:
+        raise DataError(
+            f"{what} must lie within {LARGEST:.1e} of the mean word, or their squares are too "
+            f"large for float32; got {norm:.1e}. Divide descriptors and words by a constant."
+        )
 
 
 def nearest_words(

@@ -17,7 +17,9 @@ all. Nothing is pickled, and the same histograms give the same bytes.
 from __future__ import annotations
 
 import json
+import math
 import shutil
+import warnings
 import zipfile
 from dataclasses import dataclass
 from os import PathLike
@@ -30,7 +32,17 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write, disk_full_is_clear
 
-FIELDS = ("histograms", "y", "classes", "paths", "words", "metadata")
+_TEXT = np.dtype(np.str_)
+FIELDS = {
+    "histograms": (np.dtype(np.float32), 2),
+    "y": (np.dtype(np.int64), 1),
+    "classes": (_TEXT, 1),
+    "paths": (_TEXT, 1),
+    "words": (np.dtype(np.int64), 1),
+    "metadata": (_TEXT, 0),
+}
+"""The arrays of a file, each with its dtype (texts of any length) and number of axes."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -76,34 +88,40 @@ class HistogramWriter:
         self._note_path = self._path.with_name(self._path.name + ".partial.json")
         self._fingerprint = fingerprint
         self.n_done = self._found(shape)
-        with disk_full_is_clear(self._path):
-            mode = "r+" if self.n_done else "w+"
-            self.rows: NDArray[np.float32] = np.lib.format.open_memmap(
-                self._rows_path, mode=mode, dtype=np.float32, shape=shape
-            )
-            if not self.n_done:
-                # A sparse file would meet a full disk inside the memory map, where it kills.
-                self._reserve(shape)
+        if not self.n_done:
+            # The note first: one that outlives its rows would vouch for those that follow.
+            self._note_path.unlink(missing_ok=True)
+            self._reserve(shape)
+        self.rows: NDArray[np.float32] = np.lib.format.open_memmap(self._rows_path, mode="r+")
 
     def _reserve(self, shape: tuple[int, int]) -> None:
-        with self._rows_path.open("r+b") as file:
-            file.seek(0, 2)
-            missing = self.rows.nbytes + self.rows.offset - file.tell()  # type: ignore[attr-defined]
-            file.write(bytes(max(missing, 0)))
-            file.seek(self.rows.offset)  # type: ignore[attr-defined]
-            block = bytes(2**20)
-            left = shape[0] * shape[1] * 4
-            while left > 0:
-                file.write(block[:left])
-                left -= len(block)
+        """Write zeros, as a sparse file would meet a full disk in the memory map, where it kills."""
+        n_images, n_words = map(int, shape)
+        header = {"descr": "<f4", "fortran_order": False, "shape": (n_images, n_words)}
+        block = bytes(2**20)
+        left = 4 * n_images * n_words
+        with disk_full_is_clear(self._path):
+            try:
+                with self._rows_path.open("wb") as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    while left > 0:
+                        left -= file.write(block[:left])
+            except OSError:
+                self._rows_path.unlink(missing_ok=True)
+                raise
 
     def _found(self, shape: tuple[int, int]) -> int:
         try:
             note = json.loads(self._note_path.read_text())
             rows = np.load(self._rows_path, mmap_mode="r", allow_pickle=False)
-            fits = note["fingerprint"] == self._fingerprint and rows.shape == shape
-            return int(note["done"]) if fits else 0
-        except (OSError, ValueError, KeyError, TypeError):
+            fits = (
+                note["fingerprint"] == self._fingerprint
+                and rows.shape == shape
+                and rows.dtype == np.float32
+                and rows.flags.c_contiguous
+            )
+            return min(max(int(note["done"]), 0), shape[0]) if fits else 0
+        except (OSError, ValueError, KeyError, TypeError, EOFError):
             return 0
 
     def mark_done(self, n_done: int) -> None:
@@ -153,22 +171,50 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make histograms with «bowsaw encode».")
     try:
-        with np.load(source, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile) or not set(FIELDS) <= set(file.files):
-                raise FormatError(f"{source} does not hold histograms of bowsaw's. {remedy}")
-            found = Histograms(
-                file["histograms"],
-                file["y"],
-                tuple(file["classes"].tolist()),
-                tuple(file["paths"].tolist()),
-                file["words"],
-                json.loads(str(file["metadata"])),
-            )
-    except FormatError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        with zipfile.ZipFile(source) as archive:
+            missing = sorted(set(FIELDS) - {Path(name).stem for name in archive.namelist()})
+            if missing:
+                raise ValueError(f"it has no {', '.join(missing)}")
+            arrays = {name: _read_array(archive, name, source.stat().st_size) for name in FIELDS}
+        found = Histograms(
+            arrays["histograms"],
+            arrays["y"],
+            tuple(arrays["classes"].tolist()),
+            tuple(arrays["paths"].tolist()),
+            arrays["words"],
+            dict(json.loads(arrays["metadata"].item())),
+        )
+        _check_lengths(found)
+    except Exception as error:
+        # Damaged bytes make the parsers below raise many kinds of exception; all mean the same.
         raise FormatError(f"{source} cannot be read as histograms: {error}. {remedy}") from error
-    n_images, n_words = found.histograms.shape if found.histograms.ndim == 2 else (-1, -1)
-    if not (len(found.y) == len(found.paths) == n_images and len(found.words) == n_words):
-        raise FormatError(f"{source} is damaged: its arrays disagree in length. {remedy}")
     return found
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, file_size: int) -> NDArray[Any]:
+    """Read one array; what its header asks for is allocated only when the file is as large."""
+    dtype, ndim = FIELDS[name]
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > file_size:
+        raise ValueError(f"{name} is compressed or larger than the file")
+    with archive.open(entry) as member, warnings.catch_warnings():
+        # NumPy only warns of a header that it had to mend.
+        warnings.simplefilter("error")
+        if np.lib.format.read_magic(member) != (1, 0):
+            raise ValueError(f"{name} has another version of NumPy's format")
+        shape, _, found = np.lib.format.read_array_header_1_0(member)
+        if len(shape) != ndim or (found != dtype and (found.kind != "U" or dtype != _TEXT)):
+            raise ValueError(f"{name} is {found} of shape {shape}")
+        if math.prod(shape) * found.itemsize != entry.file_size - member.tell():
+            raise ValueError(f"{name} has another length than its shape {shape} tells")
+    with archive.open(entry) as member:
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return array
+
+
+def _check_lengths(found: Histograms) -> None:
+    n_images, n_words = found.histograms.shape
+    if not len(found.y) == len(found.paths) == n_images or len(found.words) != n_words:
+        raise ValueError("its arrays disagree in length")
+    if n_images and not 0 <= found.y.min() <= found.y.max() < len(found.classes):
+        raise ValueError("y names a class that is not there")

@@ -1,0 +1,209 @@
+"""What a verb is, and how it speaks.
+
+Results go to standard output, everything else to standard error, so that a pipe or a file gets
+results alone: no progress, no colours, no lines wrapped to somebody's window. Text for people is
+made printable first, because file names may hold anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, NoReturn, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+_PAGE = 100
+"""Columns of running text where no terminal sets a narrower limit."""
+
+_NO_LIMIT = 100_000
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One command: an example, its arguments, what it does, and what to do after Ctrl-C."""
+
+    example: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[Command], None]
+    after_interrupt: str = "Run the same command again to go on."
+
+
+class Command:
+    """The parsed options of one call, and the way to print."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.quiet: bool = options.quiet
+        self._out, self._err = _Console(), _Console(stderr=True)
+        self._columns = self._out.width if self._out.is_terminal else _NO_LIMIT
+        # Rich cuts and folds at the width of a console; columns of numbers are cut here instead.
+        self._out.width = self._err.width = _NO_LIMIT
+
+    def say(self, text: str) -> None:
+        """Print one line of what was done, unless quiet."""
+        if not self.quiet:
+            self.show(text)
+
+    def show(self, text: str = "") -> None:
+        """Print one line of what was asked for."""
+        self._out.print(printable(text, self._out.encoding))
+
+    def note(self, text: str) -> None:
+        """Print one line beside the result, on standard error, unless quiet."""
+        if self.quiet:
+            return
+        try:
+            self._err.print(printable(text, self._err.encoding), style="dim")
+        except BrokenPipeError:
+            # Nobody reads the notes any more; that is no reason to stop the work.
+            to_nowhere(sys.stderr)
+
+    def hint(self, text: str) -> None:
+        """Print a note that only helps a person at a terminal."""
+        if self._err.is_terminal:
+            self.note(text)
+
+    def facts(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Print names and values; long values are wrapped, and each line of a value starts anew."""
+        rows = list(rows)
+        indent = max(cell_len(name) for name, _ in rows) + _GAP
+        width = max(min(self._columns, _PAGE) - indent, 20)
+        for name, value in rows:
+            lines = [
+                part
+                for line in value.splitlines()
+                for part in wrap(
+                    printable(line, self._out.encoding),
+                    width,
+                    subsequent_indent="  " if "\n" in value else "",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            ]
+            for title, line in zip([name, *[""] * len(lines)], lines, strict=False):
+                self._out.print(f"{title:<{indent}}{line}")
+
+    def table(self, rows: Sequence[Sequence[str]], header: Sequence[str]) -> None:
+        """Print rows of a name and numbers; columns beyond the terminal's edge follow below."""
+        lines = [[printable(cell, self._out.encoding) for cell in row] for row in rows]
+        widths = [max(map(cell_len, column)) + _GAP for column in zip(header, *lines, strict=True)]
+        for number, columns in enumerate(_blocks(widths, self._columns)):
+            table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+            for i in columns:
+                table.add_column(header[i], justify="right" if i else "left")
+            for line in lines:
+                table.add_row(*(line[i] for i in columns))
+            if number:
+                self.show()
+            self._out.print(table)
+
+    def json(self, value: Any) -> None:
+        """Print a value as JSON, in ASCII so that no encoding can spoil it."""
+        self._out.file.write(json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+    def flush(self) -> None:
+        """Hand on what was printed, so that a reader who has gone is noticed now."""
+        self._out.file.flush()
+
+    @contextmanager
+    def warnings_as_notes(self) -> Iterator[None]:
+        """Show each warning as one line, once, without the code that raised it."""
+        told = set()
+
+        def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+            text = " ".join(str(message).split())
+            if text not in told:
+                told.add(text)
+                self.note(f"warning: {text}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            warnings.showwarning = tell
+            yield
+
+
+class _Console(Console):
+    """A console that prints text as it is and leaves a broken pipe to us."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Yield the columns of each table that fits: the first column and some of the others."""
+    block, used = [0], widths[0]
+    for i, width in enumerate(widths[1:], start=1):
+        if len(block) > 1 and used + width - _GAP > limit:
+            yield block
+            block, used = [0], widths[0]
+        block.append(i)
+        used += width
+    yield block
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """Let a stream whose reader has gone write to nowhere, so that Python can close it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def printable(text: str, encoding: str = "utf-8") -> str:
+    r"""Return text that is safe to print: what is not printable becomes an escape.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2J\n")
+    'a\\x1b[2J\\n'
+    >>> printable("Straße", "ascii")
+    'Stra\\xdfe'
+    """
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def file_size(n_bytes: int) -> str:
+    """Return a size as a person reads it.
+
+    Examples
+    --------
+    >>> file_size(512), file_size(512_000), file_size(98_000_000)
+    ('512 B', '512 kB', '98.0 MB')
+    """
+    size = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person reads it.
+
+    Examples
+    --------
+    >>> duration(0.52), duration(47.3), duration(150), duration(7500)
+    ('0.5 s', '47 s', '2 min 30 s', '2 h 5 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

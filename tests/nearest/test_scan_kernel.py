@@ -1,0 +1,137 @@
+"""Each kernel against its plain-NumPy twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bowsaw.nearest._scan_kernel import (
+    GROUP,
+    LOWEST,
+    scan_best_two,
+    scan_bounds,
+    score_guess,
+    settle,
+    squared_norms,
+)
+from tests.oracles import nearest as oracle
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(7)
+
+
+def integers(random, *shape):
+    """Small whole numbers: every float32 operation on them is exact, and ties are plenty."""
+    return random.integers(-3, 4, shape).astype(np.float32)
+
+
+def scores_of(rows, words):
+    """Scores of whole numbers, exact in float32: (n_words, n_rows) and the half norms."""
+    return words @ rows.T, (words**2).sum(axis=1) / 2
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 3, 4, 5, 7, 8, 31])
+@pytest.mark.parametrize("n_rows", [1, 5, 70])
+def test_best_two_equals_its_twin(random, n_words, n_rows):
+    scores = integers(random, n_words, n_rows)
+    half_norms = integers(random, n_words) / 2
+    best = np.full(n_rows, LOWEST)
+    second = np.full(n_rows, LOWEST)
+    code = np.zeros(n_rows, dtype=np.int32)
+    expected = oracle.scan_best_two(scores, half_norms, 10, best, second, code)
+    scan_best_two(scores, half_norms, 10, best, second, code)
+    for ours, theirs in zip((best, second, code), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_best_two_goes_on_where_the_last_tile_stopped(random):
+    scores, half_norms = integers(random, 50, 20), np.zeros(50, dtype=np.float32)
+    whole = [np.full(20, LOWEST), np.full(20, LOWEST), np.zeros(20, dtype=np.int32)]
+    parts = [array.copy() for array in whole]
+    scan_best_two(scores, half_norms, 0, *whole)
+    for begin, end in ((0, 3), (3, 4), (4, 33), (33, 50)):
+        scan_best_two(scores[begin:end], half_norms[begin:end], begin, *parts)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_dims", [1, 3, 8, 130])
+def test_squared_norms(random, n_dims):
+    rows = integers(random, 9, n_dims)
+    out = np.empty(9, dtype=np.float32)
+    squared_norms(rows, out)
+    np.testing.assert_array_equal(out, (rows**2).sum(axis=1))
+
+
+def test_squared_norms_of_a_part_of_the_columns(random):
+    room = integers(random, 9, 6)
+    expected = (room[:, :5] ** 2).sum(axis=1)
+    squared_norms(room[:, :5], room[:, 5])
+    np.testing.assert_array_equal(room[:, 5], expected)
+
+
+def test_score_guess(random):
+    rows, words = integers(random, 30, 6), integers(random, 8, 6)
+    scores, half_norms = scores_of(rows, words)
+    code = random.integers(0, 8, 30).astype(np.int32)
+    best = np.empty(30, dtype=np.float32)
+    score_guess(rows, words, half_norms, best, code)
+    np.testing.assert_array_equal(best, (scores - half_norms[:, None])[code, np.arange(30)])
+
+
+def test_settle_decides_just_the_rows_that_are_open():
+    # Word 0 scores 4.5 - 4.5 = 0 for x = 1.5, word 1 scores 1.5 - 0.5 = 1, word 2 the same.
+    words = np.array([[3.0], [1.0], [1.0]], dtype=np.float32)
+    rows = np.array([[1.5], [3.0]], dtype=np.float32)
+    half_norms = np.array([4.5, 0.5, 0.5], dtype=np.float32)
+    best = np.array([1.0, 4.5], dtype=np.float32)
+    second = np.array([1.0, 2.5], dtype=np.float32)
+    # Wrong on purpose: an open row is decided anew, a certain one is left as it was found.
+    code = np.array([2, 2], dtype=np.int32)
+    error = np.full(2, 0.1, dtype=np.float32)
+    settled = settle(rows, words, half_norms, rows, words, error, best, second, code)
+    assert settled == 1
+    assert code.tolist() == [1, 2]
+
+
+def test_settle_looks_at_every_word_within_the_error(random):
+    rows, words = integers(random, 40, 5), integers(random, 60, 5)
+    scores, half_norms = scores_of(rows, words)
+    scores = scores - half_norms[:, None]
+    best = scores.max(axis=0) + random.uniform(-0.5, 0.5, 40).astype(np.float32)
+    code = np.full(40, -1, dtype=np.int32)
+    error = np.ones(40, dtype=np.float32)
+    settled = settle(rows, words, half_norms, rows, words, error, best, best, code)
+    assert settled == 40
+    np.testing.assert_array_equal(code, oracle.nearest(rows, words))
+
+
+@pytest.mark.parametrize("n_words", [1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP + 5])
+@pytest.mark.parametrize("looseness", [0.0, 0.5, 20.0])
+def test_bounds_however_loose_lead_to_the_nearest_word(random, n_words, looseness):
+    rows, words = integers(random, 50, 6), integers(random, n_words, 6)
+    scores, half_norms = scores_of(rows, words)
+    bounds = scores + random.uniform(0, looseness, scores.shape).astype(np.float32)
+    code = random.integers(0, n_words, 50).astype(np.int32)
+    best = np.empty(50, dtype=np.float32)
+    score_guess(rows, words, half_norms, best, code)
+    error = np.full(50, 0.01, dtype=np.float32)
+    scan_bounds(bounds, 0, rows, words, half_norms, rows, words, error, 3 * error, best, code)
+    np.testing.assert_array_equal(code, oracle.nearest(rows, words))
+    np.testing.assert_array_equal(best, (scores - half_norms[:, None]).max(axis=0))
+
+
+def test_bounds_in_tiles(random):
+    rows, words = integers(random, 50, 6), integers(random, 150, 6)
+    scores, half_norms = scores_of(rows, words)
+    code = np.full(50, 149, dtype=np.int32)
+    best = np.empty(50, dtype=np.float32)
+    score_guess(rows, words, half_norms, best, code)
+    error = np.full(50, 0.01, dtype=np.float32)
+    for begin, end in ((0, 1), (1, 70), (70, 150)):
+        scan_bounds(
+            scores[begin:end], begin, rows, words, half_norms, rows, words, error, error, best, code
+        )
+    np.testing.assert_array_equal(code, oracle.nearest(rows, words))
