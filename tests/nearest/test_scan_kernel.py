@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles import nearest as oracle
 
 from bowsaw.nearest._scan_kernel import (
     GROUP,
@@ -14,7 +15,6 @@ from bowsaw.nearest._scan_kernel import (
     settle,
     squared_norms,
 )
-from tests.oracles import nearest as oracle
 
 
 @pytest.fixture

@@ -175,6 +175,17 @@ def printable(text: str, encoding: str = "utf-8") -> str:
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def counted(n: int, thing: str, things: str = "") -> str:
+    """Return a number with what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "image"), counted(1200, "image"), counted(2, "class", "classes")
+    ('1 image', '1,200 images', '2 classes')
+    """
+    return f"{n:,} {thing if n == 1 else things or thing + 's'}"
+
+
 def file_size(n_bytes: int) -> str:
     """Return a size as a person reads it.
 

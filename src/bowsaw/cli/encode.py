@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from bowsaw._version import __version__
-from bowsaw.cli.command import Command, Verb, duration, file_size
+from bowsaw.cli.command import Command, Verb, counted, duration, file_size
 from bowsaw.cli.options import (
     add_coding,
     add_jobs,
     add_split,
     check_output,
     coding_of,
+    open_store,
     part_record,
     split_of,
     split_record,
@@ -47,7 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(command: Command) -> None:
     options = command.options
     check_output(options.output, ".npz")
-    book, store = load(options.codebook), Store(options.store)
+    book, store = load(options.codebook), open_store(options.store)
     coder = BagOfWords(codebook=book, n_jobs=options.jobs, **coding_of(options))
     # What does not fit should be told before a file is begun.
     coder.transform(store.bags[:0])
@@ -80,7 +81,7 @@ def _run(command: Command) -> None:
     )
     sharpness = "" if coder.coding == "hard" else f" of sharpness {coder.sharpness_in_use():.4g}"
     command.say(
-        f"{options.output}: {len(rows):,} histograms of {book.n_words:,} words "
+        f"{options.output}: {counted(len(rows), 'histogram')} of {counted(book.n_words, 'word')} "
         f"({file_size(4 * len(rows) * book.n_words)}), {coder.coding} coding{sharpness}, "
         f"{duration(time.perf_counter() - begin)}"
     )

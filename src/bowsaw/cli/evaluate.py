@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from bowsaw.cli.command import Command, Verb, duration
+from bowsaw.cli.command import Command, Verb, counted, duration
 from bowsaw.cli.options import (
     add_coding,
     add_jobs,
@@ -14,13 +14,13 @@ from bowsaw.cli.options import (
     check_output,
     coding_of,
     default,
+    open_store,
     whole,
 )
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation, Record
 from bowsaw.formats.safetensors import load
-from bowsaw.store import Store
 
 _NAMES = {"sqrt": "square-rooted", "raw": "raw"}
 
@@ -70,13 +70,14 @@ def _run(command: Command) -> None:
     if options.output:
         check_output(options.output, ".json")
     book = load(options.codebook) if options.codebook else None
-    store = Store(options.store)
+    store = open_store(options.store)
     splits = options.splits
     if splits is None:
         splits = 1 if book is not None else default(evaluate, "splits")
     more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
     command.note(
-        f"{store.n_usable:,} images in {len(store.classes):,} classes; of each class "
+        f"{counted(store.n_usable, 'image')} in "
+        f"{counted(len(store.classes), 'class', 'classes')}; of each class "
         f"{options.train_codebook} for the codebook, {options.train} to train, the rest to test"
     )
     result = evaluate(
@@ -166,7 +167,7 @@ def _show_accuracies(command: Command, result: Evaluation) -> None:
         chosen = [f"{record['sharpness']:.4g}" for record in result.of(result.mappings[0])]
         columns["sharpness"] = [" ".join(dict.fromkeys(chosen))] * len(rows)
     command.table(list(zip(*columns.values(), strict=True)), list(columns))
-    tests = f"{result.records[0]['n_test']:,} test images"
+    tests = counted(result.records[0]["n_test"], "test image")
     where = f"{tests} of each of {result.n_splits} splits" if result.n_splits > 1 else tests
     command.show(f"accuracy: mean per-class accuracy on the {where}")
     if result.n_splits > 1:

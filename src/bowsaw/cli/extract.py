@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bowsaw.cli.command import Command, Verb, duration, file_size
+from bowsaw.cli.command import Command, Verb, counted, duration, file_size
 from bowsaw.cli.options import add_jobs, default, number, whole
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import ParameterError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.folder import PRESETS, ImageFolder
 from bowsaw.store import Store, extract
@@ -75,7 +75,8 @@ def _run(command: Command) -> None:
         dtype=options.dtype,
         max_pixels=options.max_pixels,
     )
-    command.note(f"{len(images):,} files in {len(images.classes):,} classes")
+    classes = counted(len(images.classes), "class", "classes")
+    command.note(f"{counted(len(images), 'file')} in {classes}")
     begin = time.perf_counter()
     store = extract(
         images,
@@ -89,18 +90,20 @@ def _run(command: Command) -> None:
     bags = store.bags
     size = bags.n_descriptors * bags.n_dims * bags.dtype.itemsize
     command.say(
-        f"{options.output}: {store.n_usable:,} images in {len(store.classes):,} classes, "
-        f"{bags.n_descriptors:,} descriptors ({file_size(size)}), "
+        f"{options.output}: {counted(store.n_usable, 'image')} in {classes}, "
+        f"{counted(bags.n_descriptors, 'descriptor')} ({file_size(size)}), "
         f"{duration(time.perf_counter() - begin)}"
     )
     _say_set_aside(command, store)
+    if not store.n_usable:
+        raise DataError(f"none of the files in {options.images} could be used. Give other images.")
     _say_next(command, store)
 
 
 def _say_set_aside(command: Command, store: Store) -> None:
     found = store.set_aside
     if found:
-        command.say(f"set aside, {len(found):,} of {store.n_images:,} files:")
+        command.say(f"set aside, {len(found):,} of {counted(store.n_images, 'file')}:")
         for path, reason in found[:_LISTED]:
             command.say(f"  {path}: {reason}")
         if len(found) > _LISTED:

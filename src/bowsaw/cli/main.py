@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,6 +32,8 @@ VERBS = {
 USAGE, INTERRUPTED, TERMINATED = 2, 130, 143
 """Exit codes beside those of ``bowsaw.errors``: as argparse and as shells have them."""
 
+_EXPECTED = (BowsawError, OSError, MemoryError)
+
 _DESCRIPTION = "Build visual vocabularies from folders of images, measure them, prune them."
 _EPILOG = """\
 from a folder with one sub-folder a class to an accuracy:
@@ -51,8 +53,36 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f'bowsaw: {message}. See "{self.helper or self.prog} --help".\n')
 
 
-class _Terminated(BaseException):
-    """The system asked the process to end."""
+class _Signals:
+    """Lets SIGTERM end the work like Ctrl-C does: files closed, the terminal as it was.
+
+    ``received`` tells which of the two came. An exception that is raised while Python imports
+    modules may get lost there, so ``check`` raises it again.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        # Signals belong to the main thread, and one that is ignored (nohup) stays ignored.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._receive)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, _: object) -> None:
+        self.received = number
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise if a signal came."""
+        if self.received is not None:
+            raise KeyboardInterrupt
 
 
 def parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -96,18 +126,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser().print_help(sys.stderr)
         return USAGE
-    verb: Verb | None = None
+    options, signals = None, _Signals()
     try:
-        with _sigterm_raises():
+        with signals:
             options = parser(words[0]).parse_args(words)
-            verb = options.verb
+            signals.check()
             _run(options)
-    except KeyboardInterrupt:
-        return _stopped("interrupted", verb, INTERRUPTED)
-    except _Terminated:
-        return _stopped("terminated", verb, TERMINATED)
-    except (BowsawError, OSError, MemoryError) as error:
-        if verb is None or options.debug:
+    except BaseException as error:
+        # What a signal breaks in the middle of an import may come out as anything.
+        if signals.received is not None or isinstance(error, KeyboardInterrupt):
+            return _stopped(signals.received, options)
+        if options is None or options.debug or not isinstance(error, _EXPECTED):
             raise
         _complain(_text(error))
         return error.exit_code if isinstance(error, BowsawError) else 1
@@ -127,28 +156,13 @@ def _run(options: argparse.Namespace) -> None:
         to_nowhere(sys.stdout)
 
 
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Let SIGTERM end the work like Ctrl-C does, with files closed and the terminal restored."""
-
-    def stop(*_: Any) -> NoReturn:
-        raise _Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:
-        # Signals belong to the main thread; called from another one, we leave them alone.
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _stopped(how: str, verb: Verb | None, exit_code: int) -> int:
-    _complain(f"{how}. {verb.after_interrupt if verb else ''}".rstrip())
-    return exit_code
+def _stopped(number: int | None, options: argparse.Namespace | None) -> int:
+    advice = "" if options is None else options.verb.after_interrupt
+    if number == signal.SIGTERM:
+        _complain(f"terminated. {advice}")
+        return TERMINATED
+    _complain(f"interrupted. {advice}")
+    return INTERRUPTED
 
 
 def _text(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.errors import ParameterError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split
 from bowsaw.store import Store
@@ -207,6 +207,16 @@ def coding_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 # -- files -----------------------------------------------------------------------------------------
+
+
+def open_store(path: str) -> Store:
+    """Return a store that has something to work on."""
+    store = Store(path)
+    if not store.n_usable:
+        raise DataError(
+            f"the store {path} has no usable image. See why with «bowsaw inspect {path}»."
+        )
+    return store
 
 
 def check_output(path: str, suffix: str) -> None:

@@ -6,20 +6,20 @@ import argparse
 import shlex
 import time
 
-from bowsaw.cli.command import Command, Verb, duration
+from bowsaw.cli.command import Command, Verb, counted, duration
 from bowsaw.cli.options import (
     add_jobs,
     add_split,
     check_output,
     default,
     number,
+    open_store,
     part_record,
     split_of,
     whole,
 )
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.formats.safetensors import save
-from bowsaw.store import Store
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +50,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(command: Command) -> None:
     options = command.options
     check_output(options.output, ".safetensors")
-    store = Store(options.store)
+    store = open_store(options.store)
     bags = store.bags
     if options.part != "all":
         bags = bags[split_of(store, options).part(options.part)]
     command.note(
-        f"{options.n_words:,} words from {bags.n_descriptors:,} descriptors of {len(bags):,} "
-        f"images ({options.part if options.part == 'all' else 'part ' + options.part})"
+        f"{counted(options.n_words, 'word')} from {counted(bags.n_descriptors, 'descriptor')} of "
+        f"{counted(len(bags), 'image')} "
+        f"({'all of them' if options.part == 'all' else 'part ' + options.part})"
     )
     begin = time.perf_counter()
     trained = KMeansCodebook(
@@ -72,8 +73,8 @@ def _run(command: Command) -> None:
     book = trained.codebook_.with_provenance(store=store.digest, **part_record(options))
     save(book, options.output)
     command.say(
-        f"{options.output}: {book.n_words:,} words of {book.n_dims} dimensions, mean squared "
-        f"distance {trained.objective_:.4f} after {trained.n_iter_} rounds, "
+        f"{options.output}: {counted(book.n_words, 'word')} of {book.n_dims} dimensions, mean "
+        f"squared distance {trained.objective_:.4f} after {counted(trained.n_iter_, 'round')}, "
         f"{duration(time.perf_counter() - begin)}"
     )
     command.hint(

@@ -49,11 +49,11 @@ class Checkpoint:
         if self._path is None or not self._path.exists():
             return None
         try:
-            with np.load(self._path, allow_pickle=False) as file:
-                if str(file["fingerprint"]) != self._fingerprint:
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as state:
+                if str(state["fingerprint"]) != self._fingerprint:
                     return None
-                words = np.ascontiguousarray(file["words"], dtype=np.float32)
-                objectives = file["objectives"].tolist()
+                words = np.ascontiguousarray(state["words"], dtype=np.float32)
+                objectives = state["objectives"].tolist()
         except Exception:
             # A file of something else, or a damaged one (which makes NumPy and zipfile raise a
             # dozen kinds of exception): the work is done again.

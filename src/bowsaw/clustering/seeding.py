@@ -19,6 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.errors import DataError
+from bowsaw.nearest.search import LARGEST
 from bowsaw.parallel import ordered_map
 
 BATCH = 64
@@ -55,8 +57,14 @@ def kmeans_plus_plus(
     [0.0, 9.0]
     """
     # float64 weights: cumulative sums of float32 would lose the far tail of a large sample.
-    centred = rows - rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-    norms = np.einsum("nd,nd->n", centred, centred, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        centred = rows - rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+        norms = np.einsum("nd,nd->n", centred, centred, dtype=np.float32)
+    if not norms.max() <= LARGEST**2:
+        raise DataError(
+            f"descriptors must lie within {LARGEST:.1e} of their mean, or their squares are too "
+            f"large for float32; got {np.sqrt(norms.max()):.1e}. Divide them by a constant."
+        )
     drawn = [int(rng.integers(len(rows)))]
     nearest = _distances(centred, norms, drawn, n_jobs)[:, 0].astype(np.float64)
     nearest[drawn[0]] = 0.0

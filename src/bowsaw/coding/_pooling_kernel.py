@@ -52,6 +52,16 @@ def _exp2(t: Any) -> Any:
     return p * bits.view(np.float32)
 
 
+@njit(nogil=True, fastmath=False, error_model="numpy", cache=True)
+def _behind(product: Any, half_norm: Any, best: Any) -> Any:
+    """Return how far a score is behind the best: exactly 0 for the best itself.
+
+    Without fastmath, which may subtract in another order: a rounding error times a large sharpness
+    would be any number.
+    """
+    return (product - half_norm) - best
+
+
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def pool_soft(
     products: NDArray[np.float32],
@@ -102,7 +112,7 @@ def pool_soft(
         row = products[j]
         h = half_norms[j]
         for i in range(n_rows):
-            e = _exp2(a * (row[i] - h - best[i]))
+            e = _exp2(a * _behind(row[i], h, best[i]))
             row[i] = e
             total[i] += e
     for i in range(n_rows):

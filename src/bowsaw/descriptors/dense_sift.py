@@ -217,7 +217,7 @@ def cells(
     distinct, index = np.unique(corners, return_inverse=True)
     # A cell of `cell` pixels from its corner has its centre at corner + (cell - 1) / 2, and its
     # triangle reaches less than `cell` pixels to either side.
-    first = distinct - cell // 2 if cell % 2 == 0 else distinct - (cell - 1) // 2
+    first = distinct - cell // 2
     pixels = first[:, None] + np.arange(2 * cell)
     centre = distinct[:, None] + (cell - 1) / 2
     weights = np.maximum(0.0, 1.0 - np.abs(pixels - centre) / cell)

@@ -95,7 +95,7 @@ class HistogramWriter:
         self.rows: NDArray[np.float32] = np.lib.format.open_memmap(self._rows_path, mode="r+")
 
     def _reserve(self, shape: tuple[int, int]) -> None:
-        """Write zeros, as a sparse file would meet a full disk in the memory map, where it kills."""
+        """Write zeros: a sparse file would meet a full disk inside the memory map, and kill."""
         n_images, n_words = map(int, shape)
         header = {"descr": "<f4", "fortran_order": False, "shape": (n_images, n_words)}
         block = bytes(2**20)

@@ -1,0 +1,223 @@
+"""The command itself: its help, its exit codes, its last words."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bowsaw import __version__
+from bowsaw.cli import main as command_line
+from bowsaw.cli.main import VERBS, main, parser
+from bowsaw.errors import BowsawError, SpaceError
+
+HEAVY = {"cv2", "numba", "numpy", "rich", "scipy", "sklearn"}
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+# -- start -----------------------------------------------------------------------------------------
+
+
+def test_python_dash_m_is_the_command():
+    finished = python("-m", "bowsaw", "--version")
+    assert (finished.returncode, finished.stdout) == (0, f"bowsaw {__version__}\n")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from bowsaw.cli.main import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "finally:\n"
+        f"    sys.stderr.write(repr(sorted({HEAVY!r} & set(sys.modules))))\n"
+    )
+    finished = python("-c", code)
+    assert (finished.returncode, finished.stderr) == (0, "[]")
+    assert all(text.split(";")[0][:30] in finished.stdout for text in VERBS.values())
+
+
+def test_without_a_command_the_help_is_shown(bowsaw):
+    found = bowsaw()
+    assert (found.code, found.out) == (2, "")
+    assert "bowsaw extract scenes/ -o scenes.store" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint", "place"),
+    [
+        (["prune"], "invalid choice: 'prune'", "bowsaw --help"),
+        (["train"], "required: STORE, -o/--output", "bowsaw train --help"),
+        (["inspect", "x", "--colour"], "unrecognized arguments: --colour", "bowsaw inspect --help"),
+        # An abbreviation would make 3 splits of what was meant as split number 3.
+        (["evaluate", "x", "--split", "3"], "unrecognized", "bowsaw evaluate --help"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(bowsaw, words, complaint, place):
+    found = bowsaw(*words)
+    assert (found.code, found.out) == (2, "")
+    assert len(found.err.splitlines()) == 1
+    assert complaint in found.err
+    assert place in found.err
+
+
+# -- help ------------------------------------------------------------------------------------------
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    [verbs] = [action for action in parser(name)._actions if action.dest == "name"]
+    return verbs.choices[name]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_example_of_a_verb_parses(name):
+    words = shlex.split(parser_of(name).format_help().rstrip().splitlines()[-1])
+    assert words[:2] == ["bowsaw", name]
+    assert parser(name).parse_args(words[1:]).verb.example == shlex.join(words)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_option_is_documented(name):
+    sub = parser_of(name)
+    assert len(sub._actions) > 3
+    assert [option.dest for option in sub._actions if not option.help] == []
+    assert VERBS[name][1:] in " ".join(sub.format_help().split())
+
+
+def test_the_examples_of_the_command_parse():
+    lines = [line.strip() for line in parser().epilog.splitlines()]
+    examples = [shlex.split(line) for line in lines if line.startswith("bowsaw ")]
+    assert [words[1] for words in examples] == ["extract", "evaluate"]
+    for words in examples:
+        assert parser(words[1]).parse_args(words[1:]).name == words[1]
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let ``inspect`` fail with a given exception."""
+
+    def fail_with(error: BaseException) -> None:
+        def run(_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(command_line, "_run", run)
+
+    return fail_with
+
+
+def every_error(kind: type[BowsawError] = BowsawError) -> list[type[BowsawError]]:
+    return [kind, *(error for child in kind.__subclasses__() for error in every_error(child))]
+
+
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_every_error_is_one_line_and_an_exit_code(bowsaw, failing, kind):
+    error = kind.__new__(kind)
+    Exception.__init__(error, "it is\nnot there.")
+    failing(error)
+    found = bowsaw("inspect", "x")
+    assert found.code == kind.exit_code > 0
+    assert found.err == "bowsaw: it is not there.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "a.npz"), "a.npz: Permission denied."),
+        (OSError("odd"), "odd"),
+        (SpaceError(errno.ENOSPC, "the disk is full. Free some."), "the disk is full. Free some."),
+        (MemoryError(), "out of memory."),
+        (MemoryError("Unable to allocate 9 GiB"), "out of memory. Unable to allocate 9 GiB"),
+        (
+            FileNotFoundError(errno.ENOENT, "Not there", "\x1b[2J\udcff"),
+            r"\x1b[2J\udcff: Not there.",
+        ),
+    ],
+)
+def test_trouble_of_the_system_is_one_line_too(bowsaw, failing, error, line):
+    failing(error)
+    found = bowsaw("inspect", "x")
+    assert found.code == getattr(error, "exit_code", 1)
+    assert found.err == f"bowsaw: {line}\n"
+
+
+def test_debug_shows_the_traceback(bowsaw):
+    with pytest.raises(BowsawError, match="does not exist"):
+        bowsaw("inspect", "nothing", "--debug")
+
+
+def test_a_mistake_of_ours_is_never_hidden(bowsaw, failing):
+    failing(ZeroDivisionError("our fault"))
+    with pytest.raises(ZeroDivisionError, match="our fault"):
+        bowsaw("inspect", "x")
+
+
+# -- signals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_ends_the_work_in_one_line(bowsaw, monkeypatch, number, code, word):
+    monkeypatch.setattr(command_line, "_run", lambda _: signal.raise_signal(number))
+    before = signal.getsignal(number)
+    found = bowsaw("inspect", "x")
+    assert (found.code, found.out) == (code, "")
+    assert found.err == f"bowsaw: {word}. Run the same command again to go on.\n"
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_that_an_import_swallows_is_not_lost(bowsaw, monkeypatch):
+    whole = parser
+
+    def interrupted(*words: str) -> object:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return whole(*words)
+
+    monkeypatch.setattr(command_line, "parser", interrupted)
+    assert bowsaw("inspect", "x").code == 130
+
+
+def test_a_signal_that_breaks_an_import_is_an_interruption(bowsaw, monkeypatch):
+    def broken(*_: str) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise ImportError("half a module")
+
+    monkeypatch.setattr(command_line, "parser", broken)
+    found = bowsaw("inspect", "x")
+    assert (found.code, found.err) == (143, "bowsaw: terminated.\n")
+
+
+def test_an_ignored_signal_stays_ignored(bowsaw, monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(command_line, "_run", lambda _: signal.raise_signal(signal.SIGINT))
+        assert bowsaw("inspect", "x").code == 0
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_command_works_in_any_thread(made, capsys):
+    codes = []
+    words = ["inspect", str(made.book), "--json"]
+    thread = threading.Thread(target=lambda: codes.append(main(words)))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+    assert json.loads(capsys.readouterr().out)["kind"] == "codebook"

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import coding as oracle
+
+from bowsaw.bags import Bags
+from bowsaw.coding import soft
+from bowsaw.coding.soft import perplexity, sharpness_for, soft_histograms
+from bowsaw.errors import DataError, ParameterError
+
+
+def unit(random, n_rows, n_dims=16):
+    rows = np.abs(random.normal(size=(n_rows, n_dims)))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def rounding(bags, words, sharpness):
+    """The share of itself by which a code may err, as the module promises, and a little more."""
+    centre = words.mean(axis=0)
+    word = np.linalg.norm(words - centre, axis=1).max() / bags.scale
+    row = max(
+        (np.linalg.norm(rows - centre, axis=1).max() for rows in bags if len(rows)), default=0
+    )
+    unit_error = (words.shape[1] + 6) * 2.0**-24
+    return 4 * sharpness * unit_error * (row / bags.scale + word) * word + 2e-6
+
+
+def assert_is_the_twin(bags, words, sharpness):
+    found = soft_histograms(bags, words, sharpness, n_jobs=1)
+    unit_words = words.astype(np.float64) / bags.scale
+    expected = [
+        oracle.soft_histogram(rows.astype(np.float64) / bags.scale, unit_words, sharpness)
+        for rows in bags
+    ]
+    assert found.dtype == np.float32
+    tolerance = np.expm1(rounding(bags, words, sharpness))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=1e-12)
+    filled = bags.counts > 0
+    np.testing.assert_allclose(found[filled].sum(axis=1), 1, atol=2e-6)
+
+
+@pytest.mark.parametrize("sharpness", [1e-6, 1, 40, 160, 1e6])
+@pytest.mark.parametrize("n_words", [1, 2, 7, 300])
+def test_histograms_are_means_of_softmaxes(sharpness, n_words):
+    random = np.random.default_rng(n_words)
+    bags = Bags.from_list([unit(random, n) for n in (1, 0, 5, 40)])
+    assert_is_the_twin(bags, unit(random, n_words), sharpness)
+
+
+@given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 6), st.floats(1e-3, 1e3))
+def test_any_bags_any_words(counts, n_words, sharpness):
+    random = np.random.default_rng(7)
+    bags = Bags.from_list([unit(random, n, 3) for n in counts] or [unit(random, 1, 3)])
+    assert_is_the_twin(bags, unit(random, n_words, 3), sharpness)
+
+
+def test_very_sharp_is_hard_and_very_blunt_is_flat():
+    random = np.random.default_rng(1)
+    bags, words = Bags(unit(random, 200)), unit(random, 9)
+    for sharpness in (1e9, 1e38, 1e300):
+        sharp = soft_histograms(bags, words, sharpness)[0]
+        np.testing.assert_allclose(sharp, oracle.hard_histogram(bags[0], words), atol=1e-6)
+    for sharpness in (1e-12, 1e-300):
+        np.testing.assert_allclose(soft_histograms(bags, words, sharpness), 1 / 9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e4, 1e6, 1e12])
+def test_descriptors_far_from_every_word_still_count_once(distance):
+    # Every exp(−sharpness · distance²) is 0 in float64 as well; only their ratios are not.
+    random = np.random.default_rng(2)
+    rows = unit(random, 30) + np.float32(distance)
+    histogram = soft_histograms(Bags(rows), unit(random, 11), 40.0)
+    assert np.isfinite(histogram).all()
+    np.testing.assert_allclose(histogram.sum(), 1, atol=2e-6)
+
+
+def test_a_far_descriptor_is_shared_as_the_ratios_say():
+    words = np.array([[0.0], [0.25]], np.float32)
+    row = np.array([[-1024.0]], np.float32)
+    for sharpness in (1e-4, 1e-3):
+        found = soft_histograms(Bags(row), words, sharpness)[0]
+        np.testing.assert_allclose(found, oracle.soft_code(row[0], words, sharpness), rtol=1e-4)
+
+
+def test_bytes_at_512_are_floats_at_1():
+    random = np.random.default_rng(3)
+    values = random.integers(0, 180, (60, 32)).astype(np.uint8)
+    words = random.integers(0, 180, (20, 32)).astype(np.float32)
+    as_bytes = soft_histograms(Bags(values, [0, 20, 60], scale=512), words, 40.0)
+    as_floats = soft_histograms(Bags(values / 512, [0, 20, 60]), words / np.float32(512), 40.0)
+    np.testing.assert_allclose(as_bytes, as_floats, rtol=2e-4, atol=1e-9)
+    assert_is_the_twin(Bags(values, [0, 20, 60], scale=512), words, 40.0)
+
+
+# -- the same whatever the company -----------------------------------------------------------------
+
+
+def test_a_row_depends_on_its_bag_alone():
+    random = np.random.default_rng(4)
+    arrays = [unit(random, n) for n in (3, 0, 700, 1, 17, 64)]
+    bags, words = Bags.from_list(arrays), unit(random, 50)
+    together = soft_histograms(bags, words, 40.0, n_jobs=1)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(soft_histograms(bags, words, 40.0, n_jobs=n_jobs), together)
+    for i in range(len(bags)):
+        np.testing.assert_array_equal(soft_histograms(bags[i : i + 1], words, 40.0)[0], together[i])
+    order = [4, 2, 2, 0]
+    np.testing.assert_array_equal(soft_histograms(bags[order], words, 40.0), together[order])
+
+
+def test_long_bags_are_cut_into_blocks(monkeypatch):
+    random = np.random.default_rng(5)
+    bags, words = Bags(unit(random, 333)), unit(random, 40)
+    whole = soft_histograms(bags, words, 40.0)
+    monkeypatch.setattr(soft, "BLOCK_BYTES", 1)
+    np.testing.assert_allclose(soft_histograms(bags, words, 40.0), whole, rtol=2e-6)
+
+
+def test_old_content_of_out_is_overwritten(tmp_path):
+    out = np.lib.format.open_memmap(tmp_path / "h.npy", "w+", np.float32, shape=(2, 2))
+    out[:] = 7
+    bags, words = Bags.from_list([[[0.5]], []]), np.array([[0.0], [1.0]], np.float32)
+    assert soft_histograms(bags, words, 1.0, out=out) is out
+    assert out.tolist() == [[0.5, 0.5], [0, 0]]
+
+
+# -- identities ------------------------------------------------------------------------------------
+
+
+def test_renormalised_columns_are_the_codes_of_the_kept_words():
+    # The paper's claim 2: for one descriptor, exactly; a histogram is the mean of such rows.
+    random = np.random.default_rng(6)
+    words, kept = unit(random, 30), np.array([2, 3, 11, 29])
+    bags = Bags(unit(random, 25), np.arange(26))
+    full = soft_histograms(bags, words, 40.0)[:, kept].astype(np.float64)
+    expected = full / full.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(soft_histograms(bags, words[kept], 40.0), expected, rtol=1e-4)
+
+
+def test_equal_words_share_equally_and_order_is_nothing():
+    random = np.random.default_rng(7)
+    words, bags = unit(random, 8), Bags(unit(random, 20))
+    words[5] = words[1]
+    found = soft_histograms(bags, words, 40.0)[0]
+    assert found[5] == found[1]
+    order = random.permutation(8)
+    permuted = soft_histograms(bags, words[order], 40.0)[0]
+    np.testing.assert_allclose(permuted, found[order], rtol=1e-5)
+
+
+def test_moving_everything_changes_little():
+    random = np.random.default_rng(8)
+    words, rows = unit(random, 8), unit(random, 20)
+    here = soft_histograms(Bags(rows), words, 40.0)
+    there = soft_histograms(Bags(rows + np.float32(16)), words + np.float32(16), 40.0)
+    np.testing.assert_allclose(there, here, rtol=2e-3)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharpness", [0, -1.0, np.nan, np.inf])
+def test_a_sharpness_is_finite_and_above_zero(sharpness):
+    with pytest.raises(ParameterError, match="sharpness must be a finite number above 0"):
+        soft_histograms(Bags([[0.0]]), np.ones((1, 1), np.float32), sharpness)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "what"),
+    [
+        ([[1e20]], [[0.0]], "descriptors"),
+        ([[3e38]], [[0.0], [1.0]], "descriptors"),
+        ([[0.0]], [[1e20], [-1e20]], "words"),
+        ([[0.0]], [[3e38], [-3e38]], "words"),
+    ],
+)
+def test_what_float32_cannot_square_is_refused(rows, words, what):
+    with pytest.raises(DataError, match=f"{what} must lie within"):
+        soft_histograms(Bags(rows), np.array(words, np.float32), 40.0, n_jobs=1)
+
+
+# -- perplexity ------------------------------------------------------------------------------------
+
+
+def test_perplexity_counts_the_words_that_share_a_descriptor():
+    random = np.random.default_rng(9)
+    rows, words = unit(random, 40), unit(random, 12)
+    for sharpness in (1e-9, 1, 30, 200):
+        expected = oracle.perplexity(rows, words, sharpness)
+        np.testing.assert_allclose(perplexity(rows, words, sharpness), expected, rtol=1e-9)
+    assert perplexity(rows, words, 1e-9) == pytest.approx(12)
+    assert perplexity(rows, words, 1e9) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("target", [1.001, 2, 5.5, 11.9, 11.999999])
+@pytest.mark.parametrize("scale", [1, 512, 1e-4, 1e6])
+def test_the_target_perplexity_is_reached(target, scale):
+    random = np.random.default_rng(10)
+    rows, words = unit(random, 40), unit(random, 12)
+    bags = Bags(rows * np.float32(scale), scale=scale)
+    sharpness = sharpness_for(bags, words * np.float32(scale), target, seed=0)
+    assert oracle.perplexity(rows, words, sharpness) == pytest.approx(target, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e6])
+def test_the_target_is_reached_for_descriptors_of_any_size(size):
+    random = np.random.default_rng(11)
+    rows, words = unit(random, 40) * np.float32(size), unit(random, 12) * np.float32(size)
+    sharpness = sharpness_for(Bags(rows), words, 3.0, seed=0)
+    assert oracle.perplexity(rows, words, sharpness) == pytest.approx(3, rel=1e-4)
+
+
+def test_the_sample_depends_on_the_seed_alone(monkeypatch):
+    monkeypatch.setattr(soft, "_PERPLEXITY_SAMPLE", 5)
+    random = np.random.default_rng(12)
+    bags, words = Bags(unit(random, 300), [0, 1, 1, 200, 300]), unit(random, 12)
+    found = [sharpness_for(bags, words, 3.0, seed) for seed in (0, 0, 1)]
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("target", [1, 0.5, 12, 100, np.nan, -3])
+def test_a_target_lies_between_one_and_all_words(target):
+    random = np.random.default_rng(13)
+    with pytest.raises(ParameterError, match="between 1 and n_words = 12, both excluded"):
+        sharpness_for(Bags(unit(random, 5)), unit(random, 12), target, seed=0)
+
+
+def test_a_target_that_equal_words_forbid_is_refused():
+    words = np.array([[0.0], [0.0], [1.0]], np.float32)
+    with pytest.raises(DataError, match=r"cannot come down to 1\.5: 2 words share a descriptor"):
+        sharpness_for(Bags([[0.1]]), words, 1.5, seed=0)
+    with pytest.raises(DataError, match="3 words share a descriptor at any sharpness"):
+        sharpness_for(Bags([[0.1]]), words * 0, 2.5, seed=0)
+
+
+def test_perplexity_needs_descriptors():
+    with pytest.raises(DataError, match="all bags are empty"):
+        sharpness_for(Bags.from_list([[]]), np.eye(3, dtype=np.float32), 2.0, seed=0)

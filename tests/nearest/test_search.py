@@ -1,0 +1,377 @@
+"""The search must equal the brute-force answer, exactly, on data made to mislead it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tests.oracles import nearest as oracle
+
+from bowsaw.bags import Bags
+from bowsaw.errors import DataError
+from bowsaw.nearest import search as search_module
+from bowsaw.nearest.search import LARGEST, WordSearch, find_blocks, nearest_words
+
+
+def float32(array):
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def assert_every_way_is_exact(rows, words, seed=0):
+    """With and without bounds, with guesses that are right, wrong, random: one answer."""
+    rows, words = float32(rows), float32(words)
+    expected = oracle.nearest(rows, words)
+    random = np.random.default_rng(seed)
+    distances = oracle.squared_distances(rows, words)
+    guesses = {
+        "none": None,
+        "right": expected.astype(np.int32),
+        "worst": distances.argmax(axis=1).astype(np.int32),
+        "random": random.integers(0, len(words), len(rows)).astype(np.int32),
+        "last": np.full(len(rows), len(words) - 1, dtype=np.int32),
+    }
+    plain = WordSearch(words, skip=False).find(rows)
+    np.testing.assert_array_equal(plain.code, expected, "without bounds")
+    bounded = WordSearch(words, skip=True)
+    assert bounded.directions is not None
+    founds = [plain]
+    for name, guess in guesses.items():
+        found = bounded.find(rows, guess)
+        np.testing.assert_array_equal(found.code, expected, f"bounds, guess: {name}")
+        founds.append(found)
+    true = distances[np.arange(len(rows)), expected]
+    # Rounding is relative to the squares that are added up, those from the mean word.
+    centre = words.mean(axis=0, dtype=np.float64)
+    size = ((rows - centre) ** 2).sum(axis=1) + ((words - centre) ** 2).sum(axis=1).max()
+    for found in founds:
+        assert found.code.dtype == np.int32
+        assert found.nearest.dtype == np.float32
+        allowed = 4 * (words.shape[1] + 8) * 2.0**-24 * size + 1e-35
+        assert (np.abs(found.nearest - true) <= allowed).all()
+
+
+# -- whatever hypothesis thinks of ----------------------------------------------------------------
+
+
+@st.composite
+def bytes_and_words(draw):
+    """Descriptors of few levels, and words some of which are descriptors and some appear twice."""
+    n_dims = draw(st.integers(1, 6))
+    level = st.integers(0, draw(st.sampled_from([1, 3, 255])))
+    rows = draw(arrays(np.uint8, (draw(st.integers(1, 12)), n_dims), elements=level))
+    words = draw(arrays(np.uint8, (draw(st.integers(1, 8)), n_dims), elements=level))
+    pool = np.concatenate([rows, words])
+    chosen = draw(st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=12))
+    return rows, pool[chosen]
+
+
+@given(bytes_and_words())
+def test_bytes(data):
+    assert_every_way_is_exact(*data)
+
+
+@st.composite
+def floats_and_words(draw):
+    n_dims = draw(st.integers(1, 4))
+    # Up to five times 10^17 in four dimensions, all norms and their squares are within float32.
+    top = draw(st.sampled_from([2.0**-130, 2.0**-70, 1.0, 1000.0, 2.0**58]))
+    number = st.floats(-top, top, width=32)
+    rows = draw(arrays(np.float32, (draw(st.integers(1, 8)), n_dims), elements=number))
+    words = draw(arrays(np.float32, (draw(st.integers(1, 8)), n_dims), elements=number))
+    return rows, words
+
+
+@given(floats_and_words())
+def test_floats_of_any_size(data):
+    assert_every_way_is_exact(*data)
+
+
+# -- numbers of words and dimensions --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1025])
+@pytest.mark.parametrize("n_dims", [1, 2, 128])
+def test_at_the_limits_of_tiles_and_groups(n_words, n_dims):
+    random = np.random.default_rng(n_words + n_dims)
+    # Levels of 0 to 9, so that in few dimensions most words appear many times.
+    words = random.integers(0, 10, (n_words, n_dims))
+    rows = np.concatenate([random.integers(0, 10, (60, n_dims)), words[-20:]])
+    assert_every_way_is_exact(rows, words)
+
+
+@pytest.mark.parametrize("n_dims", [*range(1, 20), 31, 32, 33, 47, 48, 49, 127, 129, 200])
+def test_any_number_of_dimensions(n_dims):
+    random = np.random.default_rng(n_dims)
+    assert_every_way_is_exact(random.normal(size=(50, n_dims)), random.normal(size=(70, n_dims)))
+
+
+# -- data made to mislead -------------------------------------------------------------------------
+
+
+def ulps_apart(random):
+    """Words a unit in the last place apart, rows on them, near them and far from them."""
+    base = float32(random.normal(size=(6, 20)))
+    steps = random.integers(-2, 3, (60, 20), dtype=np.int32)
+    words = (np.repeat(base, 10, axis=0).view(np.int32) + steps).view(np.float32)
+    around = [base + s * random.normal(size=base.shape) for s in (0, 1e-7, 1e-3, 1, 100, 1e6)]
+    return np.concatenate(around), words
+
+
+def duplicates(random):
+    words = random.normal(size=(20, 8))
+    return random.normal(size=(100, 8)), words[random.integers(0, 20, 200)]
+
+
+def all_words_equal(random):
+    return random.normal(size=(50, 8)), np.tile(random.normal(size=8), (100, 1))
+
+
+def all_zero(random):
+    return np.zeros((10, 5)), np.zeros((10, 5))
+
+
+def zero_rows(random):
+    return np.zeros((10, 5)), random.normal(size=(100, 5))
+
+
+def collinear(random):
+    """Words on a line and rows on it and off it: one direction holds everything."""
+    along = random.normal(size=30)
+    words = np.linspace(-1, 1, 201)[:, None] * along
+    rows = random.uniform(-1.1, 1.1, (100, 1)) * along
+    return np.concatenate([rows, rows + random.normal(size=rows.shape)]), words
+
+
+def halfway(random):
+    """Rows in the middle of two words, up to rounding."""
+    words = float32(random.normal(size=(100, 16)))
+    pairs = words[random.integers(0, 100, (200, 2))]
+    return pairs.mean(axis=1), words
+
+
+def on_a_sphere(random):
+    """Words at one distance from every row near the centre: all are near-ties."""
+    words = random.normal(size=(300, 24))
+    words /= np.linalg.norm(words, axis=1, keepdims=True)
+    return random.normal(size=(100, 24)) * 10.0 ** random.uniform(-9, 0, (100, 1)), words
+
+
+def permuted(random):
+    """Words of the same numbers in another order, about rows that cannot tell them apart."""
+    numbers = random.normal(size=12)
+    words = np.array([random.permutation(numbers) for _ in range(200)])
+    return np.repeat(random.normal(size=(50, 1)), 12, axis=1), words
+
+
+def far_from_the_origin(random):
+    return random.normal(size=(100, 16)) + 1e4, random.normal(size=(200, 16)) + 1e4
+
+
+def words_far_away(random):
+    return random.normal(size=(100, 16)), random.normal(size=(200, 16)) + 1e4
+
+
+def rows_far_away(random):
+    """So far that float64 itself sees ties: 10^12 to 10^17 away from words of size 1."""
+    size = 10.0 ** random.uniform(12, 17, (200, 1))
+    return random.normal(size=(200, 5)) * size, random.normal(size=(100, 5))
+
+
+def hardly_above_nothing(random):
+    """Squares fall below the smallest float32."""
+    size = 10.0 ** random.uniform(-25, -19, (300, 1))
+    return random.normal(size=(300, 5)) * size, random.normal(size=(50, 5)) * 1e-22
+
+
+def subnormal(random):
+    return random.normal(size=(100, 5)) * 1e-42, random.normal(size=(50, 5)) * 1e-42
+
+
+def one_giant_among_words(random):
+    """One far word makes every error estimate large, and the mean word useless."""
+    words = random.normal(size=(200, 8))
+    words[50] *= 1e6
+    return random.normal(size=(100, 8)), words
+
+
+def uneven_axes(random):
+    """Few directions hold nearly everything, so bounds rule out nearly all words."""
+    decay = 10.0 ** -np.arange(0, 8, 0.25)
+    return random.normal(size=(200, 32)) * decay, random.normal(size=(600, 32)) * decay
+
+
+def in_a_plane(random):
+    """Words that lie in the bound's directions, rows that nearly do: remainders are rounding."""
+    plane = np.linalg.qr(random.normal(size=(64, 3)))[0].T
+    words = random.normal(size=(400, 3)) @ plane
+    near = random.normal(size=(100, 3)) @ plane
+    return np.concatenate([near, near + 1e-4 * random.normal(size=near.shape)]), words
+
+
+FAMILIES = [
+    ulps_apart,
+    duplicates,
+    all_words_equal,
+    all_zero,
+    zero_rows,
+    collinear,
+    halfway,
+    on_a_sphere,
+    permuted,
+    far_from_the_origin,
+    words_far_away,
+    rows_far_away,
+    hardly_above_nothing,
+    subnormal,
+    one_giant_among_words,
+    uneven_axes,
+    in_a_plane,
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("seed", range(3))
+def test_misleading_data(family, seed):
+    assert_every_way_is_exact(*family(np.random.default_rng(seed)), seed=seed)
+
+
+# -- the bounds themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_bounds_are_bounds(family):
+    """Products along the directions and of the remainders are never below the whole product."""
+    rows, words = map(float32, family(np.random.default_rng(5)))
+    search = WordSearch(words, skip=True)
+    centred = rows - search.centre
+    norms = (centred.astype(np.float64) ** 2).sum(axis=1)
+    along = search._along(centred, float32(norms)).astype(np.float64)
+    bounds = along @ search.bound_words.T.astype(np.float64)
+    whole = centred.astype(np.float64) @ search.words.T.astype(np.float64)
+    # What the search allows for the rounding of rows along the directions.
+    allowed = search.bound_error * np.sqrt(norms) * search.largest + 2.0**-120
+    assert (bounds >= whole - allowed[:, None]).all()
+    # What is left over after the directions is never underestimated.
+    axes = np.linalg.qr(search.directions.astype(np.float64))[0]
+    for exact, left in (
+        (centred.astype(np.float64), along[:, -1]),
+        (search.words.astype(np.float64), search.bound_words[:, -1].astype(np.float64)),
+    ):
+        remainder = np.linalg.norm(exact - exact @ axes @ axes.T, axis=1)
+        # A float64 remainder has an error too, of the size of the whole.
+        slack = 1e-13 * np.linalg.norm(exact, axis=1) + 2.0**-70
+        assert (left >= remainder - slack).all()
+
+
+def test_the_error_of_a_score_is_within_its_bound():
+    random = np.random.default_rng(0)
+    rows = float32(random.uniform(0, 255, (300, 128)).round())
+    words = float32(random.uniform(0, 255, (300, 128)))
+    search = WordSearch(words, skip=False)
+    centred = rows - search.centre
+    scores = centred @ search.words.T - search.half_norms
+    exact_rows = rows.astype(np.float64) - search.centre
+    exact_words = words.astype(np.float64) - search.centre
+    exact = exact_rows @ exact_words.T - (exact_words**2).sum(axis=1) / 2
+    size = np.linalg.norm(exact_rows, axis=1) * search.largest + search.largest**2
+    assert (np.abs(scores - exact) <= search.score_error * size[:, None]).all()
+
+
+# -- what must not matter -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gravel():
+    """Descriptors that bounds are good for: most of their variance lies in few directions."""
+    random = np.random.default_rng(3)
+    mixing = random.normal(size=(6, 40))
+    values = random.normal(size=(1500, 6)) @ mixing + 0.05 * random.normal(size=(1500, 40))
+    return np.clip(values * 12 + 128, 0, 255).round().astype(np.uint8)
+
+
+@pytest.mark.parametrize("tile_words", [1, 7, 64, 300, 10_000])
+def test_tile_size(monkeypatch, gravel, tile_words):
+    words, rows = float32(gravel[:300]), float32(gravel[300:600])
+    monkeypatch.setattr(search_module, "TILE_WORDS", tile_words)
+    assert_every_way_is_exact(rows, words)
+
+
+@pytest.mark.parametrize("block_rows", [1, 17, 512, 5000])
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_block_size_and_threads(monkeypatch, gravel, block_rows, n_jobs):
+    monkeypatch.setattr(search_module, "BLOCK_ROWS", block_rows)
+    words, bags = float32(gravel[:300]), Bags(gravel[300:900])
+    codes = nearest_words(bags, words, n_jobs=n_jobs)
+    assert codes.dtype == np.int32
+    np.testing.assert_array_equal(codes, oracle.nearest(bags.values, words))
+
+
+def test_blocks_come_in_order_and_cover_every_row(gravel):
+    bags = Bags(gravel, offsets=[0, 0, 700, 1500])
+    search = WordSearch(float32(gravel[::5]))
+    starts, sizes = [], []
+    for start, found in find_blocks(bags, search, n_jobs=2):
+        starts.append(start)
+        sizes.append(len(found.code))
+    assert starts == [0, 512, 1024]
+    assert sizes == [512, 512, 476]
+
+
+def test_few_words_take_larger_blocks(gravel):
+    assert (
+        WordSearch(float32(gravel[:255])).block_rows > WordSearch(float32(gravel[:256])).block_rows
+    )
+
+
+def test_bounds_are_used_where_they_pay(gravel):
+    assert WordSearch(float32(gravel[:300])).directions is not None
+    assert WordSearch(float32(gravel[:300]), skip=False).directions is None
+    # Few words: no time to win. Words without main directions: a bound costs as much as a score.
+    assert WordSearch(float32(gravel[:200])).directions is None
+    noise = np.random.default_rng(0).normal(size=(300, 40))
+    assert WordSearch(float32(noise)).directions is None
+
+
+def test_searches_do_not_change_what_they_are_given(gravel):
+    rows, words = float32(gravel[300:600]), float32(gravel[:300])
+    guess = np.zeros(300, dtype=np.int32)
+    before = rows.copy(), words.copy(), guess.copy()
+    WordSearch(words).find(rows, guess)
+    for ours, theirs in zip((rows, words, guess), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# -- the ends of the range ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_no_rows(skip):
+    found = WordSearch(np.eye(3, dtype=np.float32), skip=skip).find(np.empty((0, 3), np.float32))
+    assert found.code.shape == found.nearest.shape == (0,)
+
+
+def test_no_descriptors():
+    bags = Bags(np.empty((0, 3), dtype=np.uint8), offsets=[0, 0, 0])
+    assert nearest_words(bags, np.eye(3, dtype=np.float32)).shape == (0,)
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_up_to_the_largest_norm(skip):
+    """Words on both sides of their mean 0, and descriptors as far as the limit lets them be."""
+    top = np.float32(LARGEST)
+    words = np.array([[-top], [top], [0]], dtype=np.float32)
+    found = WordSearch(words, skip=skip).find(np.array([[-top], [top], [top / 4]], np.float32))
+    assert found.code.tolist() == [0, 1, 2]
+    assert np.isfinite(found.nearest).all()
+
+
+@pytest.mark.parametrize("value", [1e19, 3e38])
+def test_squares_that_leave_float32_are_refused(value):
+    large = np.array([[value], [-value]], dtype=np.float32)
+    with pytest.raises(DataError, match=r"^words must lie within 4.6e\+18 .* Divide"):
+        WordSearch(large)
+    search = WordSearch(np.array([[-1.0], [1.0]], dtype=np.float32))
+    with pytest.raises(DataError, match=r"^descriptors must lie within 4.6e\+18 .* Divide"):
+        search.find(large)

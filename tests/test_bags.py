@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import train_test_split
+
+import bowsaw as bs
+from bowsaw.bags import Bags, as_bags, canonical
+from bowsaw.errors import DataError, ParameterError
+
+COUNTS = st.lists(st.integers(0, 5), max_size=8)
+
+
+def numbered(counts, dtype=np.float32, n_dims=3):
+    """Arrays whose every entry is another number."""
+    values = np.arange(sum(counts) * n_dims).reshape(-1, n_dims).astype(dtype)
+    limits = np.concatenate(([0], np.cumsum(counts))).astype(int)
+    return [values[a:b] for a, b in pairwise(limits)]
+
+
+def in_pieces(arrays, per_piece=2, dtype=np.float32, n_dims=3, **about):
+    """The same bags in several arrays, with rows that belong to nobody before and after."""
+    nobody = np.full((2, n_dims), 77, dtype=dtype)
+    pieces, piece, start = [], [], []
+    for first in range(0, len(arrays), per_piece):
+        group = arrays[first : first + per_piece]
+        begin = 2
+        for array in group:
+            piece.append(len(pieces))
+            start.append(begin)
+            begin += len(array)
+        pieces.append(np.concatenate([nobody, *group, nobody]).astype(dtype))
+    return Bags.from_pieces(pieces or [nobody], piece, start, [len(a) for a in arrays], **about)
+
+
+def assert_same(bags, arrays):
+    assert len(bags) == len(arrays)
+    for i, array in enumerate(arrays):
+        np.testing.assert_array_equal(bags[i], array)
+    assert bags.counts.tolist() == [len(a) for a in arrays]
+    assert bags.offsets.tolist() == [0, *np.cumsum([len(a) for a in arrays]).tolist()]
+    assert bags.n_descriptors == sum(len(a) for a in arrays)
+    np.testing.assert_array_equal(bags.values, np.concatenate([np.empty((0, 3)), *arrays]))
+
+
+@pytest.fixture
+def bags():
+    arrays = numbered([2, 0, 3, 1], np.uint8)
+    about = {"name": "test", "sizes": [1, 2]}
+    return Bags.from_list(arrays, scale=512, description=about, digests=[5, 6, 2**64 - 1, 8])
+
+
+# -- ways in ---------------------------------------------------------------------------------------
+
+
+@given(COUNTS.filter(len))
+def test_a_list_and_pieces_hold_the_same_bags(counts):
+    arrays = numbered(counts)
+    assert_same(Bags.from_list(arrays), arrays)
+    assert_same(in_pieces(arrays), arrays)
+
+
+def test_all_rows_are_one_bag_without_offsets():
+    assert_same(Bags(np.arange(6).reshape(2, 3)), [np.arange(6).reshape(2, 3)])
+
+
+@pytest.mark.parametrize("empty", [[], np.empty((0, 3)), np.empty((0,)), np.empty((5, 0)), [[]]])
+def test_an_empty_bag_may_have_any_empty_shape(empty):
+    bags = Bags.from_list([np.ones((2, 3)), empty])
+    assert bags.counts.tolist() == [2, 0]
+    assert bags[1].shape == (0, 3)
+
+
+def test_no_bags_and_only_empty_bags_are_bags():
+    nothing = Bags.from_list([])
+    assert (len(nothing), nothing.n_descriptors, nothing.values.shape) == (0, 0, (0, 0))
+    empties = Bags.from_list([np.empty((0, 4)), []])
+    assert (len(empties), empties.n_descriptors, empties.n_dims) == (2, 0, 4)
+    assert len(Bags.from_pieces([], [], [], [])) == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [
+        (np.uint8, np.uint8),
+        (np.float32, np.float32),
+        (np.float64, np.float32),
+        (np.float16, np.float32),
+        (np.int32, np.float32),
+        (np.uint64, np.float32),
+        (bool, np.float32),
+        (">f4", np.float32),
+    ],
+)
+def test_numbers_are_kept_as_uint8_or_float32(dtype, stored):
+    array = np.array([[0, 1], [1, 0]], dtype=dtype)
+    for bags in (Bags(array), Bags.from_list([array])):
+        assert bags.dtype == stored
+        np.testing.assert_array_equal(bags.values, array.astype(np.float32))
+
+
+def test_bags_of_several_dtypes_meet_in_float32():
+    bags = Bags.from_list([np.array([[1]], np.uint8), np.array([[0.5]])])
+    assert bags.dtype == np.float32
+    assert bags.values.ravel().tolist() == [1, 0.5]
+
+
+def test_rows_in_any_memory_layout_are_taken():
+    array = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(Bags(np.asfortranarray(array)).values, array)
+    np.testing.assert_array_equal(Bags(array[::-1, ::2]).values, array[::-1, ::2])
+
+
+def test_nothing_is_copied_that_need_not_be():
+    array = np.ones((4, 3), dtype=np.float32)
+    bags = Bags(array, [0, 1, 4])
+    assert np.shares_memory(bags.values, array)
+    assert np.shares_memory(bags[1], array)
+    assert np.shares_memory(bags[[1, 0]][0], array)
+    assert np.shares_memory(bags[:].values, array)
+    assert not np.shares_memory(bags[[1, 0]].values, array)
+    assert not np.shares_memory(bags[:1].values, array)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ([np.ones((2, 3)), np.ones((3, 2))], "same number of dimensions; got .2, 3.*transposed"),
+        ([np.ones(3)], r"bag 0 must be two-dimensional .* got shape \(3,\)"),
+        ([np.ones((1, 3)), np.ones((2, 3, 1))], "bag 1|same number"),
+        ([[[1, 2], [3]]], "bag 0 must have rows of one length"),
+        ([np.array([[object()]])], "bag 0 must be numbers; got dtype object"),
+        ([np.array([["a"]])], "bag 0 must be numbers"),
+        ([np.array([[1j]])], "bag 0 must be numbers; got dtype complex128"),
+        ([np.ones((1, 1)), np.zeros((1, 1), "M8[s]")], "bag 1 must be numbers"),
+    ],
+)
+def test_lists_that_are_no_bags_are_refused(arrays, message):
+    with pytest.raises(DataError, match=message):
+        Bags.from_list(arrays)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_descriptors_must_be_finite_and_the_first_bad_row_is_named(bad):
+    values = np.ones((5, 2))
+    values[3, 1] = bad
+    with pytest.raises(DataError, match="finite; row 3"):
+        Bags(values)
+    with pytest.raises(DataError, match="finite; row 3"):
+        as_bags([values[:2], values[2:]])
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], 3.0, np.ones((1, 2, 3)), np.ones((5, 0))])
+def test_values_must_be_rows_and_columns(values):
+    with pytest.raises(DataError, match="two-dimensional"):
+        Bags(values)
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0, 2], [1, 3], [0, 2, 1, 3], [], [[0, 3]], [0, 1.5, 3], "ab", [0, 4]]
+)
+def test_offsets_must_cover_the_rows(offsets):
+    with pytest.raises(DataError, match="offsets"):
+        Bags(np.ones((3, 1)), offsets)
+
+
+@pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf, "512", None])
+def test_a_scale_is_a_finite_number_above_zero(scale):
+    with pytest.raises(ParameterError, match="scale must be a finite number above 0"):
+        Bags(np.ones((1, 1)), scale=scale)
+    with pytest.raises(ParameterError, match="scale must be a finite number above 0"):
+        Bags.from_pieces([np.ones((1, 1), np.uint8)], [0], [0], [1], scale=scale)
+
+
+@pytest.mark.parametrize("digests", [[1], [1, 2, 3], [[1, 2]], [-1, 2], [0.5, 1], ["a", "b"]])
+def test_digests_are_one_whole_number_a_bag(digests):
+    with pytest.raises(DataError, match="digests"):
+        Bags(np.ones((2, 1)), [0, 1, 2], digests=digests)
+
+
+@pytest.mark.parametrize("description", [{"a": object()}, {"a": np.float32(1)}, "dense", 3])
+def test_a_description_is_what_json_can_hold(description):
+    with pytest.raises(ParameterError, match="description must be a mapping that JSON can hold"):
+        Bags(np.ones((1, 1)), description=description)
+
+
+ONE = np.ones((3, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "piece", "start", "counts", "message"),
+    [
+        ([ONE], [0], [1], [3], "outside its piece"),
+        ([ONE], [0], [-1], [1], "outside its piece"),
+        ([ONE], [0], [0], [-1], "outside its piece"),
+        ([ONE], [1], [0], [1], "outside its piece"),
+        ([ONE], [-1], [0], [1], "outside its piece"),
+        ([], [0], [0], [1], "outside its piece"),
+        ([ONE], [0, 0], [0], [1], "one length"),
+        ([ONE], [[0]], [[0]], [[1]], "one length"),
+        ([ONE], [0.5], [0], [1], "piece must be whole numbers"),
+        ([ONE, ONE.astype(np.uint8)], [0], [0], [1], "one dtype"),
+        ([ONE, ONE[:, :1]], [0], [0], [1], "one n_dims"),
+        ([ONE, ONE[:, 0]], [0], [0], [1], "two-dimensional"),
+        ([ONE[:, 0]], [0], [0], [1], "two-dimensional"),
+        ([ONE.astype(np.float64)], [0], [0], [1], "uint8 or float32"),
+    ],
+)
+def test_pieces_and_their_index_must_agree(pieces, piece, start, counts, message):
+    with pytest.raises(DataError, match=message):
+        Bags.from_pieces(pieces, piece, start, counts)
+
+
+@pytest.mark.parametrize("bags", [3, None, "images", b"bytes"])
+def test_what_is_no_list_of_arrays_is_refused(bags):
+    with pytest.raises(DataError, match="expected Bags or a list of arrays"):
+        as_bags(bags)
+
+
+def test_a_single_array_is_not_taken_for_a_list_of_bags():
+    with pytest.raises(DataError, match=r"single array of shape \(3, 2\). Wrap it in a list"):
+        as_bags(np.ones((3, 2)))
+    assert len(as_bags([np.ones((3, 2))])) == 1
+
+
+def test_lists_tuples_generators_and_stacks_of_arrays_are_bags(bags):
+    arrays = numbered([2, 1])
+    assert as_bags(bags) is bags
+    for given_as in (arrays, tuple(arrays), iter(arrays), (a for a in arrays)):
+        assert_same(as_bags(given_as), arrays)
+    assert as_bags(np.ones((4, 2, 3))).counts.tolist() == [2, 2, 2, 2]
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+@given(st.data(), COUNTS.filter(len))
+def test_choosing_follows_numpy(data, counts):
+    arrays = numbered(counts)
+    positions = np.arange(len(arrays))
+    index = data.draw(
+        st.one_of(
+            st.slices(len(arrays)),
+            st.lists(st.integers(-len(arrays), len(arrays) - 1)),
+            st.lists(st.booleans(), min_size=len(arrays), max_size=len(arrays)).map(np.array),
+        )
+    )
+    if isinstance(index, list):
+        index = np.array(index, dtype=int)
+    digests = np.arange(len(arrays)) + 10
+    expected = positions[index]
+    for bags in (
+        Bags(np.concatenate(arrays), np.concatenate(([0], np.cumsum(counts))), digests=digests),
+        in_pieces(arrays, digests=digests),
+    ):
+        chosen = bags[index]
+        assert_same(chosen, [arrays[i] for i in expected])
+        assert chosen.digests.tolist() == (expected + 10).tolist()
+        again = chosen[::-1]
+        assert_same(again, [arrays[i] for i in expected[::-1]])
+
+
+def test_one_bag_is_its_rows(bags):
+    for index in (2, -2, np.int64(2), np.array(2)):
+        np.testing.assert_array_equal(bags[index], [[6, 7, 8], [9, 10, 11], [12, 13, 14]])
+    assert bags[1].shape == (0, 3)
+    assert type(bags[0]) is np.ndarray
+
+
+def test_lists_of_numbers_choose_too(bags):
+    assert bags[[0, 0, -1]].counts.tolist() == [2, 2, 1]
+    assert bags[[True, False, False, True]].counts.tolist() == [2, 1]
+    assert bags[[]].counts.tolist() == []
+    assert bags[(3, 0)].counts.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [4, -5, [0, 4], [True, False], "a", None, 1.5, [0.5], [[0, 1], [1, 0]], np.ones((4, 1), bool)],
+)
+def test_what_chooses_no_bags_is_an_index_error(bags, index):
+    with pytest.raises((IndexError, TypeError)):
+        bags[index]
+
+
+def test_iteration_and_membership_are_those_of_a_sequence(bags):
+    assert [len(rows) for rows in bags] == [2, 0, 3, 1]
+    assert [len(rows) for rows in reversed(bags)] == [1, 3, 0, 2]
+
+
+def assert_about_is_carried(chosen, digests):
+    assert chosen.scale == 512
+    assert chosen.description == {"name": "test", "sizes": [1, 2]}
+    assert chosen.dtype == np.uint8
+    assert chosen.n_dims == 3
+    assert chosen.digests.tolist() == digests
+    assert chosen.digests.dtype == np.uint64
+
+
+def test_scale_description_and_digests_are_carried(bags):
+    assert_about_is_carried(bags[1:3], [6, 2**64 - 1])
+    assert_about_is_carried(bags[[3, 3, 0]], [8, 8, 5])
+    assert_about_is_carried(bags[np.zeros(4, bool)], [])
+
+
+def test_scikit_learn_chooses_bags_and_not_lists(bags):
+    # It once made lists of arrays of them, which lost the scale: a factor of 262144 in distances.
+    kept, left = train_test_split(bags, test_size=1, shuffle=False)
+    assert_about_is_carried(kept, [5, 6, 2**64 - 1])
+    assert_about_is_carried(left, [8])
+    assert bags.shape == (4,)
+    assert_about_is_carried(bags[np.array([2, 1]), ...], [2**64 - 1, 6])
+
+
+def test_nobody_can_change_a_description(bags):
+    bags.description["sizes"].append(3)
+    assert bags.description == {"name": "test", "sizes": [1, 2]}
+    mine = {"sizes": [1]}
+    made = Bags(np.ones((1, 1)), description=mine)
+    mine["sizes"].append(2)
+    assert made.description == {"sizes": [1]}
+    assert Bags(np.ones((1, 1))).description is None
+
+
+def test_counts_and_offsets_are_copies(bags):
+    bags.counts[:] = 0
+    bags.offsets[:] = 0
+    assert bags.counts.tolist() == [2, 0, 3, 1]
+    assert bags.offsets.tolist() == [0, 2, 2, 5, 6]
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@given(st.data(), COUNTS)
+def test_reading_crosses_bags_and_pieces(data, counts):
+    arrays = numbered(counts)
+    order = data.draw(st.lists(st.integers(0, len(arrays) - 1))) if arrays else []
+    bags = in_pieces(arrays)[order]
+    whole = np.concatenate([np.empty((0, 3), np.float32), *(arrays[i] for i in order)])
+    start = data.draw(st.integers(0, len(whole)))
+    stop = data.draw(st.integers(start, len(whole)))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64, np.uint8]))
+    read = bags.read(start, stop, dtype)
+    assert read.dtype == dtype
+    np.testing.assert_array_equal(read, whole[start:stop].astype(dtype))
+    out = np.full((stop - start, 3), -1, dtype=np.float32)
+    bags.read_into(start, out)
+    np.testing.assert_array_equal(out, whole[start:stop])
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 1), (0, 7), (6, 7)])
+def test_reading_outside_is_refused(bags, start, stop):
+    with pytest.raises(IndexError, match=rf"rows {start} to {stop} of 6"):
+        bags.read(start, stop)
+
+
+def test_reading_converts_what_is_stored(bags):
+    assert bags.read(0, 2).dtype == np.float32
+    assert bags.read(1, 2).tolist() == [[3, 4, 5]]
+
+
+@pytest.mark.parametrize(("n_rows", "expected"), [(4, [(0, 4), (4, 6)]), (6, [(0, 6)])])
+def test_blocks_cover_every_row_once(bags, n_rows, expected):
+    assert list(bags.blocks(n_rows)) == expected
+    assert list(Bags.from_list([]).blocks(n_rows)) == []
+
+
+def test_the_content_digest_tells_content_and_limits():
+    arrays = numbered([2, 3])
+    whole = Bags.from_list(arrays)
+    assert whole.content_digest() == in_pieces(arrays).content_digest()
+    assert whole.content_digest() == whole[[0, 1]].content_digest()
+    others = [
+        whole[[1, 0]],
+        whole[:1],
+        Bags(whole.values),
+        Bags.from_list([a + 1 for a in arrays]),
+        Bags.from_list(numbered([2, 3], np.uint8)),
+    ]
+    digests = {bags.content_digest() for bags in [whole, *others]}
+    assert len(digests) == 1 + len(others)
+
+
+def test_bags_from_memory_maps_read_like_any(tmp_path):
+    arrays = numbered([2, 0, 3], np.uint8)
+    np.save(tmp_path / "a.npy", np.concatenate(arrays))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    bags = Bags.from_pieces([mapped], [0, 0, 0], [0, 2, 2], [2, 0, 3])
+    assert_same(bags, arrays)
+    assert type(bags[0]) is np.ndarray
+    assert_same(pickle.loads(pickle.dumps(bags)), arrays)
+
+
+# -- travelling ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [slice(None), [2, 0, 0], []])
+def test_bags_survive_pickling(bags, index):
+    chosen = bags[index]
+    again = pickle.loads(pickle.dumps(chosen))
+    assert_same(again, list(chosen))
+    assert_about_is_carried(again, chosen.digests.tolist())
+
+
+def test_only_the_chosen_rows_are_pickled():
+    bags = Bags(np.zeros((100_000, 4), np.uint8), [0, 10, 100_000])
+    assert len(pickle.dumps(bags[[0]])) < 2000
+
+
+def test_bags_survive_joblib(bags, tmp_path):
+    joblib.dump(bags, tmp_path / "bags")
+    again = joblib.load(tmp_path / "bags")
+    assert_same(again, list(bags))
+    assert joblib.hash(bags) == joblib.hash(again)
+
+
+def test_bags_say_what_they_are(bags):
+    assert repr(bags) == "Bags(4 bags, 6 descriptors of 3 uint8, scale 512)"
+    assert bs.Bags is Bags
+
+
+def test_equal_descriptions_have_one_text():
+    assert canonical({"b": (1, 2), "a": None}) == canonical({"a": None, "b": [1, 2]})
+    assert canonical(None) is None

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook, as_codebook
+from bowsaw.errors import DataError, MismatchError, ParameterError
+
+ABOUT = {"name": "test", "sizes": [4, 8]}
+
+
+@pytest.fixture
+def book():
+    return Codebook(
+        np.arange(12.0).reshape(6, 2),
+        [9, 2, 30, 4, 0, 7],
+        scale=512,
+        description=ABOUT,
+        provenance={"seed": 1, "split": {"train": 5}},
+        trained_on=[7, 3, 2**64 - 1, 3],
+    )
+
+
+def rows_by_id(book):
+    return dict(zip(book.ids.tolist(), book.words.tolist(), strict=True))
+
+
+# -- pruning ---------------------------------------------------------------------------------------
+
+
+def test_only_keeps_the_words_named_in_the_order_named(book):
+    kept = book.only([30, 9, 7])
+    assert kept.ids.tolist() == [30, 9, 7]
+    assert kept.words.tolist() == [[4, 5], [0, 1], [10, 11]]
+
+
+def test_without_keeps_the_others_in_their_order(book):
+    assert book.without([30, 9]).ids.tolist() == [2, 4, 0, 7]
+    assert book.without([]) == book
+    assert book.only(book.ids) == book
+
+
+@given(st.lists(st.integers(0, 7), unique=True, min_size=1), st.data())
+def test_ids_name_the_same_words_through_any_pruning(kept, data):
+    random = np.random.default_rng(0)
+    whole = Codebook(random.normal(size=(8, 3)), random.permutation(8))
+    once = whole.only(kept)
+    again = data.draw(st.lists(st.sampled_from(kept), unique=True, min_size=1))
+    assert once.only(again) == whole.only(again)
+    expected = rows_by_id(whole)
+    for pruned in (once, once.only(again)):
+        assert rows_by_id(pruned) == {i: expected[i] for i in pruned.ids.tolist()}
+    gone = sorted(set(kept) - set(again))
+    assert rows_by_id(once.without(gone)) == rows_by_id(whole.only(again))
+    assert [name for name in once.names() if name in whole.names()] == list(once.names())
+
+
+def test_everything_but_the_words_is_carried(book):
+    for pruned in (book.only([4]), book.without([4]), book.with_provenance(more=1)):
+        assert pruned.scale == 512
+        assert pruned.metric == "euclidean"
+        assert pruned.description == ABOUT
+        assert pruned.provenance["split"] == {"train": 5}
+        assert pruned.trained_on.tolist() == [3, 7, 2**64 - 1]
+
+
+def test_provenance_grows_and_the_old_codebook_stays(book):
+    grown = book.with_provenance(seed=2, store="abc")
+    assert grown.provenance == {"seed": 2, "split": {"train": 5}, "store": "abc"}
+    assert book.provenance == {"seed": 1, "split": {"train": 5}}
+
+
+@pytest.mark.parametrize("method", ["only", "without"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([1], r"word 1 is not in the codebook \(it has 6 words, ids 0 to 30\)"),
+        ([-1], "word -1 is not in the codebook"),
+        ([4, 99], "word 99 is not in the codebook"),
+        ([2**62], "word 4611686018427387904 is not in the codebook"),
+        ([4, 2, 4], "names a word twice"),
+        ([0.5], "whole numbers"),
+        ([True, False], "whole numbers"),
+        (["word0004"], "whole numbers"),
+        (4, "list of whole numbers"),
+        ([[4, 2]], "list of whole numbers"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(book, method, words, message):
+    with pytest.raises(ParameterError, match=message):
+        getattr(book, method)(words)
+
+
+def test_a_codebook_needs_a_word(book):
+    with pytest.raises(ParameterError, match=r"names all 6 words.*Keep a word"):
+        book.without(book.ids)
+    with pytest.raises(ParameterError, match=r"names no word.*Keep a word"):
+        book.only([])
+
+
+def test_positions_are_where_words_lie(book):
+    assert book.positions([0, 9, 30]).tolist() == [4, 0, 2]
+    assert book.positions(np.array([7], dtype=np.uint8)).tolist() == [5]
+
+
+def test_names_are_those_of_the_ids(book):
+    assert book.names().tolist() == [
+        "word0009",
+        "word0002",
+        "word0030",
+        "word0004",
+        "word0000",
+        "word0007",
+    ]
+    assert Codebook([[1.0]], [123456]).names().tolist() == ["word123456"]
+
+
+# -- a value ---------------------------------------------------------------------------------------
+
+
+def test_a_codebook_is_a_copy_that_cannot_be_written():
+    words, ids, digests = np.ones((2, 3), np.float32), np.array([4, 5]), np.array([1], np.uint64)
+    book = Codebook(words, ids, trained_on=digests)
+    words[:], ids[:], digests[:] = 0, 0, 0
+    assert (book.words == 1).all()
+    assert book.ids.tolist() == [4, 5]
+    assert book.trained_on.tolist() == [1]
+    for array in (book.words, book.ids, book.trained_on, book.only([5]).words):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    assert ids.flags.writeable
+
+
+def test_nobody_can_change_what_is_said_of_it(book):
+    book.description["sizes"].append(1)
+    book.provenance["split"]["train"] = 6
+    assert book.description == ABOUT
+    assert book.provenance["split"] == {"train": 5}
+    with pytest.raises(AttributeError):
+        book.words = None
+    with pytest.raises(AttributeError):
+        book.more = 1
+
+
+def test_clones_and_copies(book):
+    assert clone(book) is book
+    for again in (pickle.loads(pickle.dumps(book)), copy.copy(book), copy.deepcopy(book)):
+        assert again == book
+        assert not again.words.flags.writeable
+        assert not again.ids.flags.writeable
+        assert not again.trained_on.flags.writeable
+
+
+def test_equal_codebooks_are_equal_and_hash_alike(book):
+    same = Codebook(
+        book.words,
+        book.ids,
+        scale=512,
+        description={"sizes": (4, 8), "name": "test"},
+        provenance=book.provenance,
+        trained_on=[2**64 - 1, 7, 3],
+    )
+    assert same == book
+    assert hash(same) == hash(book)
+    assert len({same, book}) == 1
+    zero, minus_zero = Codebook([[0.0]]), Codebook([[-0.0]])
+    assert zero == minus_zero
+    assert hash(zero) == hash(minus_zero)
+
+
+def test_any_difference_makes_codebooks_differ(book):
+    common = {
+        "scale": book.scale,
+        "description": book.description,
+        "provenance": book.provenance,
+        "trained_on": book.trained_on,
+    }
+    others = [
+        Codebook(book.words + 1, book.ids, **common),
+        Codebook(book.words, book.ids + 1, **common),
+        Codebook(book.words, book.ids, **common | {"scale": 1}),
+        Codebook(book.words, book.ids, **common | {"description": None}),
+        Codebook(book.words, book.ids, **common | {"provenance": None}),
+        Codebook(book.words, book.ids, **common | {"trained_on": None}),
+        Codebook(book.words, book.ids, **common | {"trained_on": [1]}),
+        book.only(book.ids[::-1]),
+        book.words,
+        None,
+    ]
+    assert Codebook(book.words, book.ids, **common) == book
+    assert [other for other in others if other is book or book.__eq__(other) is True] == []
+
+
+def test_a_bare_array_is_a_codebook_without_provenance(book):
+    made = as_codebook([[0.0, 1.0], [2.0, 3.0]])
+    assert (made.n_words, made.n_dims, len(made)) == (2, 2, 2)
+    assert made.ids.tolist() == [0, 1]
+    assert (made.scale, made.description, made.provenance, made.trained_on) == (1, None, {}, None)
+    assert made.words.dtype == np.float32
+    assert as_codebook(book) is book
+    assert repr(book) == "Codebook(6 words of 2, scale 512)"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([1.0, 2.0], "two-dimensional"),
+        ([], "two-dimensional"),
+        (np.empty((0, 3)), "at least one word"),
+        (np.empty((3, 0)), "at least one word"),
+        (None, "words must be numbers"),
+        ([[1.0], [1.0, 2.0]], "one length"),
+        ([["a"]], "must be numbers"),
+        ([[1j]], "must be numbers"),
+        ([[np.nan]], "finite"),
+        ([[np.inf]], "finite"),
+        ([[1e39]], "finite"),
+    ],
+)
+def test_words_that_are_none_are_refused(words, message):
+    with pytest.raises(DataError, match=message):
+        Codebook(words)
+
+
+@pytest.mark.parametrize("ids", [[1], [1, 1], [-1, 0], [0.0, 1.0], ["a", "b"], [[0, 1]], 0])
+def test_ids_are_distinct_whole_numbers_one_a_word(ids):
+    with pytest.raises(DataError, match="ids must be"):
+        Codebook([[0.0], [1.0]], ids)
+
+
+@pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf, "1", None])
+def test_a_scale_is_a_finite_number_above_zero(scale):
+    with pytest.raises(ParameterError, match="scale"):
+        Codebook([[0.0]], scale=scale)
+
+
+def test_other_metrics_are_refused():
+    with pytest.raises(ParameterError, match=r"metric must be one of .'euclidean'.; got 'cosine'"):
+        Codebook([[0.0]], metric="cosine")
+
+
+@pytest.mark.parametrize("name", ["description", "provenance"])
+def test_what_is_said_of_it_is_what_json_can_hold(name):
+    with pytest.raises(ParameterError, match=f"{name} must be a mapping that JSON can hold"):
+        Codebook([[0.0]], **{name: {"rng": object()}})
+
+
+# -- words for bags --------------------------------------------------------------------------------
+
+
+def test_words_take_the_units_of_the_bags(book):
+    uint8 = Bags(np.zeros((1, 2), np.uint8), scale=512, description=ABOUT)
+    unit = Bags(np.zeros((1, 2)), scale=1, description=ABOUT)
+    np.testing.assert_array_equal(book.words_for(uint8), book.words)
+    np.testing.assert_array_equal(book.words_for(unit), book.words / 512)
+    assert book.words_for(unit).dtype == np.float32
+
+
+def test_bags_of_another_width_are_refused(book):
+    with pytest.raises(MismatchError, match="words of 2 dimensions, the bags descriptors of 3"):
+        book.words_for(Bags(np.zeros((1, 3))))
+
+
+def test_bags_of_another_descriptor_are_refused(book):
+    other = Bags(np.zeros((1, 2)), description={"name": "other"})
+    with pytest.raises(MismatchError, match=r'sizes.*the bags hold \{"name": "other"\}'):
+        book.words_for(other)
+
+
+@pytest.mark.parametrize("description", [None, {"sizes": (4, 8), "name": "test"}])
+def test_bags_that_are_alike_or_unknown_are_taken(book, description):
+    bags = Bags(np.zeros((1, 2)), scale=512, description=description)
+    np.testing.assert_array_equal(book.words_for(bags), book.words)
+    unknown = Codebook(book.words, scale=512)
+    np.testing.assert_array_equal(unknown.words_for(bags), book.words)
+
+
+def test_bags_without_descriptors_fit_any_width(book):
+    assert book.words_for(Bags.from_list([[]], scale=512)).shape == (6, 2)

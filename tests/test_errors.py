@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+from bowsaw import errors
+from bowsaw.errors import BowsawError, DataError, ImageError, SpaceError
+
+CLASSES = {
+    name: thing
+    for name, thing in vars(errors).items()
+    if inspect.isclass(thing) and issubclass(thing, BowsawError)
+}
+TABLE = dict(re.findall(r"^``(\w+)``\s+(\d+)\s", errors.__doc__, re.MULTILINE))
+
+
+def test_the_table_names_every_class_with_its_exit_code():
+    assert {name: int(code) for name, code in TABLE.items()} == {
+        name: thing.exit_code for name, thing in CLASSES.items() if thing is not BowsawError
+    }
+
+
+def test_each_kind_has_an_exit_code_of_its_own():
+    # An image is data, and the command line tells the two by their text.
+    codes = [c.exit_code for c in CLASSES.values() if c is not ImageError]
+    assert len(set(codes)) == len(codes)
+    assert ImageError.exit_code == DataError.exit_code
+    assert all(0 < code < 64 for code in codes)
+
+
+def test_one_class_catches_them_all():
+    assert len(CLASSES) == 10
+    assert all(issubclass(thing, BowsawError) for thing in CLASSES.values())
+
+
+@pytest.mark.parametrize("name", ["ParameterError", "DataError", "MismatchError", "FormatError"])
+def test_wrong_values_are_also_value_errors(name):
+    assert issubclass(CLASSES[name], ValueError)
+
+
+def test_an_image_error_tells_which_file_and_why():
+    error = ImageError("a/b.png", "truncated", "Copy it anew.")
+    assert str(error) == "a/b.png: truncated. Copy it anew."
+    assert (error.path, error.reason, error.remedy) == ("a/b.png", "truncated", "Copy it anew.")
+    assert str(ImageError("a/b.png", "truncated")) == "a/b.png: truncated."
+
+
+@pytest.mark.parametrize("remedy", ["", "Copy it anew."])
+def test_an_image_error_survives_pickling_whole(remedy):
+    error = ImageError("a/b.png", "truncated", remedy)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is ImageError
+    assert vars(again) == vars(error)
+    assert str(again) == str(error)
+
+
+def test_a_space_error_is_an_os_error_with_its_number():
+    error = pickle.loads(pickle.dumps(SpaceError(28, "the disk is full")))
+    assert isinstance(error, OSError)
+    assert error.errno == 28
+    assert "the disk is full" in str(error)

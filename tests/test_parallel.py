@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from bowsaw import parallel
+from bowsaw.errors import ParameterError
+from bowsaw.parallel import available_cores, effective_jobs, ordered_map, single_threaded_blas
+
+JOBS = pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (1, 1), (7, 7), (np.int64(2), 2)])
+def test_positive_jobs_are_threads(n_jobs, expected):
+    assert effective_jobs(n_jobs) == expected
+
+
+def test_negative_jobs_count_down_from_every_core(monkeypatch):
+    monkeypatch.setattr(parallel, "available_cores", lambda: 4)
+    assert [effective_jobs(n) for n in (-1, -2, -4, -5, -100)] == [4, 3, 1, 1, 1]
+    assert available_cores() >= 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, 2.0, "2", "many", [1], True, float("nan")])
+def test_other_jobs_are_refused(n_jobs):
+    with pytest.raises(ParameterError, match="whole number other than 0"):
+        effective_jobs(n_jobs)
+
+
+@JOBS
+@pytest.mark.parametrize("n_items", [0, 1, 2, 3, 50])
+def test_results_come_in_the_order_of_the_items(n_jobs, n_items):
+    def late_first(i):
+        time.sleep(0.002 if i == 0 else 0)
+        return i * i
+
+    assert list(ordered_map(late_first, iter(range(n_items)), n_jobs)) == [
+        i * i for i in range(n_items)
+    ]
+
+
+@pytest.mark.parametrize(("n_jobs", "ahead", "most"), [(1, 2, 0), (2, 2, 4), (3, 4, 12)])
+def test_items_are_read_no_further_ahead_than_promised(n_jobs, ahead, most):
+    read = []
+
+    def items():
+        for i in range(100):
+            read.append(i)
+            yield i
+
+    results = ordered_map(lambda i: i, items(), n_jobs, ahead)
+    for taken in range(1, 101):
+        assert next(results) == taken - 1
+        assert len(read) <= taken + most
+    assert list(results) == []
+
+
+@JOBS
+def test_an_exception_comes_where_it_happened(n_jobs):
+    def fail_at_five(i):
+        if i == 5:
+            raise KeyError(i)
+        return i
+
+    results = ordered_map(fail_at_five, range(100), n_jobs)
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(KeyError, match="5"):
+        next(results)
+    assert list(results) == []
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_closing_stops_the_work(n_jobs):
+    done = []
+
+    def slow(i):
+        time.sleep(0.001)
+        done.append(i)
+        return i
+
+    before = threading.active_count()
+    results = ordered_map(slow, iter(range(1000)), n_jobs)
+    assert next(results) == 0
+    results.close()
+    assert len(done) <= 2 * 2 + 1
+    assert threading.active_count() == before
+
+
+def test_an_exception_leaves_no_thread_behind():
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        list(ordered_map(lambda i: 1 // (i - 3), range(50), 3))
+    assert threading.active_count() == before
+
+
+def test_one_item_needs_no_thread():
+    threads = list(ordered_map(lambda _: threading.current_thread(), [0], 4))
+    assert threads == [threading.main_thread()]
+
+
+def blas_threads():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_blas_is_kept_to_one_thread_and_then_as_before():
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = blas_threads()
+    with single_threaded_blas():
+        assert set(blas_threads()) <= {1}
+        with single_threaded_blas():
+            assert set(blas_threads()) <= {1}
+        assert set(blas_threads()) <= {1}
+    assert blas_threads() == before
+
+
+def test_blas_is_restored_whatever_the_order_in_which_threads_end():
+    before = blas_threads()
+    first, second = single_threaded_blas(), single_threaded_blas()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+def test_blas_is_restored_after_an_exception():
+    before = blas_threads()
+    with pytest.raises(KeyError), single_threaded_blas():
+        raise KeyError
+    assert blas_threads() == before

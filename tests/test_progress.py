@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from bowsaw.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextmanager
+def terminal():
+    """A terminal for standard error; not a fixture, since pytest puts its own back after set-up."""
+    made = Terminal()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", made)
+        patch.setenv("TERM", "xterm")
+        yield made
+
+
+def count(label="counting", total=3, **options):
+    with Progress(label, total, **options) as bar:
+        for i in range(3):
+            bar.step(note=f"note {i}")
+        assert list(bar.track("")) == []
+
+
+def test_a_pipe_hears_nothing(capfd):
+    count()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_is_drawn_where_it_is_not_wanted():
+    with terminal() as screen:
+        count(show=False)
+    assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize("total", [3, None])
+def test_a_terminal_sees_a_bar(capfd, total):
+    with terminal() as screen:
+        count(total=total)
+    drawn = screen.getvalue()
+    assert "counting" in drawn
+    assert "note 2" in drawn
+    assert ("3/3" if total else "3/?") in drawn
+    assert capfd.readouterr() == ("", "")
+
+
+def test_tracked_items_pass_through_one_step_each():
+    with terminal() as screen, Progress("items", 4) as bar:
+        assert list(bar.track("abcd")) == list("abcd")
+    assert "4/4" in screen.getvalue()
+
+
+def test_a_step_without_a_note_keeps_the_last():
+    with terminal() as screen, Progress("items", 2) as bar:
+        bar.step(note="kept")
+        bar.step()
+    assert "kept" in screen.getvalue().rpartition("2/2")[2]
+
+
+def test_exceptions_pass_and_the_bar_is_put_away():
+    with terminal() as screen:
+        with pytest.raises(KeyError), Progress("failing", 2):
+            raise KeyError
+        assert screen.getvalue().count("\x1b[?25l") == screen.getvalue().count("\x1b[?25h")
+        count()
+    assert "failing" in screen.getvalue()
+    assert "counting" in screen.getvalue()
+
+
+def test_quiet_progress_tracks_too():
+    with Progress("items", show=False) as bar:
+        assert list(bar.track(iter([1, 2]))) == [1, 2]
+
+
+def test_a_terminal_on_standard_output_alone_changes_nothing(monkeypatch, capfd):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    count()
+    assert screen.getvalue() == ""
+    assert capfd.readouterr().err == ""
