@@ -17,6 +17,8 @@ from bowsaw.cli.main import main
 PARTS = ("--train-codebook", "10", "--train", "10")
 """A split that the small pictures can fill; the rest, 124 of each class, is for tests."""
 
+CODEBOOK = ("--part", "codebook", *PARTS)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -30,6 +32,12 @@ class Outcome:
     def complaint(self) -> str:
         """The last line of standard error."""
         return self.err.splitlines()[-1] if self.err else ""
+
+    def lines(self) -> list[str]:
+        """Return the lines of standard output of a command that went well, made for a pipe."""
+        assert self.code == 0, self.err
+        assert "\x1b" not in self.out
+        return self.out.splitlines()
 
 
 @pytest.fixture
@@ -70,7 +78,7 @@ def made(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     images = folder / "scenes"
     shutil.copytree(scenes, images)
     (images / "grass" / "broken.png").write_bytes(b"no picture")
-    (images / "brick" / "[bold]:dog:.png").write_bytes(b"")
+    (images / "brick" / "[bold] 1.png").write_bytes(b"")
     found = Made(
         images,
         folder / "scenes.store",
@@ -83,9 +91,9 @@ def made(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     for words in (
         ("extract", images, "-o", found.store),
         ("extract", images, "-o", found.other_store, "--step", 16),
-        ("train", found.store, "--words", 12, "--part", "codebook", *PARTS, "-o", found.book),
+        ("train", found.store, "--words", 12, *CODEBOOK, "-o", found.book),
         ("train", found.store, "--words", 12, "-o", found.book_of_all),
-        ("train", found.other_store, "--words", 12, "-o", found.other_book),
+        ("train", found.other_store, "--words", 12, *CODEBOOK, "-o", found.other_book),
         ("encode", found.book, found.store, "-o", found.histograms),
     ):
         assert main([*map(str, words), "-q"]) == 0

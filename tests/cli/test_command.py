@@ -83,13 +83,14 @@ def test_a_column_wider_than_the_terminal_is_still_shown(capsys, terminal):
 
 
 def test_facts_are_aligned_and_wrapped(capsys, terminal):
-    command().facts([("a", "one two three four five six seven eight"), ("long name", "1\n2 " * 2)])
+    command().facts(
+        [("a", "one two three four five six seven eight"), ("long name", "1\n2"), ("", "3")]
+    )
     assert capsys.readouterr().out.splitlines() == [
         "a          one two three four five six",
-        "           seven eight",
-        "long name  1",
-        "           2 1",
-        "           2",
+        "             seven eight",
+        r"long name  1\n2",
+        "           3",
     ]
 
 

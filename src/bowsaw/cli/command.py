@@ -8,11 +8,12 @@ made printable first, because file names may hold anything.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import wrap
@@ -65,7 +66,9 @@ class Command:
             return
         try:
             self._err.print(printable(text, self._err.encoding), style="dim")
-        except BrokenPipeError:
+        except OSError as error:
+            if not reader_has_gone(error):
+                raise
             # Nobody reads the notes any more; that is no reason to stop the work.
             to_nowhere(sys.stderr)
 
@@ -74,23 +77,18 @@ class Command:
         if self._err.is_terminal:
             self.note(text)
 
-    def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names and values; long values are wrapped, and each line of a value starts anew."""
-        rows = list(rows)
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print names and values; long values are wrapped."""
         indent = max(cell_len(name) for name, _ in rows) + _GAP
         width = max(min(self._columns, _PAGE) - indent, 20)
         for name, value in rows:
-            lines = [
-                part
-                for line in value.splitlines()
-                for part in wrap(
-                    printable(line, self._out.encoding),
-                    width,
-                    subsequent_indent="  " if "\n" in value else "",
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-            ]
+            lines = wrap(
+                printable(value, self._out.encoding),
+                width,
+                subsequent_indent=" " * _GAP,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
             for title, line in zip([name, *[""] * len(lines)], lines, strict=False):
                 self._out.print(f"{title:<{indent}}{line}")
 
@@ -154,6 +152,12 @@ def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
         block.append(i)
         used += width
     yield block
+
+
+def reader_has_gone(error: OSError) -> bool:
+    """Return whether a pipe was closed at its other end; Windows calls that an invalid argument."""
+    gone = (errno.EPIPE, errno.EINVAL) if os.name == "nt" else (errno.EPIPE,)
+    return isinstance(error, BrokenPipeError) or (error.errno in gone and error.filename is None)
 
 
 def to_nowhere(stream: TextIO) -> None:

@@ -123,9 +123,12 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         }
     if "classes" in facts:
         shown["classes"] = f"{len(facts['classes']):,}: {_mapping(facts['classes'])}"
-    if facts.get("set_aside"):
-        shown["set aside"] = "\n".join(f"{e['path']}: {e['reason']}" for e in facts["set_aside"])
-    return [(name, _value(text)) for name, text in shown.items()]
+    set_aside = [f"{entry['path']}: {entry['reason']}" for entry in facts.get("set_aside", ())]
+    titles = ["set aside"] + [""] * len(set_aside)
+    return [
+        *((name, _value(text)) for name, text in shown.items()),
+        *zip(titles, set_aside, strict=False),
+    ]
 
 
 def _made_with(description: dict[str, Any] | None) -> str:

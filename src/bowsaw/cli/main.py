@@ -144,15 +144,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from bowsaw.cli.command import Command, to_nowhere
+    from bowsaw.cli.command import Command, reader_has_gone, to_nowhere
 
     command = Command(options)
     try:
         with command.warnings_as_notes():
             options.verb.run(command)
         command.flush()
-    except BrokenPipeError:
-        # The reader has gone, as in "bowsaw inspect … | head". Verbs print when all is done.
+    except OSError as error:
+        # As in "bowsaw inspect … | head". Verbs print when all is done, so nothing is missing.
+        if not reader_has_gone(error):
+            raise
         to_nowhere(sys.stdout)
 
 

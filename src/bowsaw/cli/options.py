@@ -99,7 +99,7 @@ def add_jobs(parser: argparse.ArgumentParser, function: Any) -> None:
 
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a split and one of its parts."""
-    group = add_split_sizes(parser)
+    group = add_split_sizes(parser, "--codebook")
     group.add_argument(
         "--split",
         type=whole(0),
@@ -112,20 +112,28 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_split_sizes(parser: argparse.ArgumentParser) -> Any:
-    """Add the sizes of a split's parts and the seed, in a group of their own."""
+def add_split_sizes(parser: argparse.ArgumentParser, *shorter: str) -> Any:
+    """Add the sizes of a split's parts and the seed, in a group of their own.
+
+    ``shorter`` are other names of ``--train-codebook``, where ``--codebook`` is not a file.
+    """
     group = parser.add_argument_group(
         "which images",
         "A split deals the images of each class into three disjoint parts:\n"
         "codebook (to learn words), train (to learn classes) and test (the rest).",
     )
-    for flag, name, least, text in (
-        ("--train-codebook", "codebook_images", 0, "images a class in the part codebook"),
-        ("--train", "train", 1, "images a class in the part train"),
-        ("--seed", "seed", 0, "drives every random choice"),
+    for flags, name, least, text in (
+        (
+            ("--train-codebook", *shorter),
+            "codebook_images",
+            0,
+            "images a class in the part codebook",
+        ),
+        (("--train",), "train", 1, "images a class in the part train"),
+        (("--seed",), "seed", 0, "drives every random choice"),
     ):
         group.add_argument(
-            flag,
+            *flags,
             type=whole(least),
             default=default(evaluate, name),
             metavar="N",

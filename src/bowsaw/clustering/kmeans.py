@@ -172,6 +172,10 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
         """Return the bags unchanged, so that a pipeline may hold the training of its words."""
         return as_bags(X)
 
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Do nothing: Bags are no table. Lets a pipeline ask for tables at its end."""
+        return self
+
     def _lloyd(
         self, data: Bags, seed: int, saved: Checkpoint, bar: Progress
     ) -> tuple[NDArray[np.float32], list[float], NDArray[np.int64]]:

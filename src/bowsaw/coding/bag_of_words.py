@@ -191,6 +191,10 @@ class BagOfWords(TransformerMixin, BaseEstimator):
     def _learns_codebook(self) -> bool:
         return hasattr(self.codebook, "fit")
 
+    def _learns(self) -> bool:
+        learns_sharpness = self.sharpness == "auto" or self.perplexity is not None
+        return self._learns_codebook() or (self.coding == "soft" and learns_sharpness)
+
     def _validate(self) -> None:
         if self.coding not in ("hard", "soft"):
             raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
@@ -223,16 +227,11 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         return chosen
 
     def __sklearn_is_fitted__(self) -> bool:
-        if hasattr(self, "codebook_"):
-            return True
-        learns_sharpness = self.coding == "soft" and (
-            self.sharpness == "auto" or self.perplexity is not None
-        )
-        return not (self._learns_codebook() or learns_sharpness)
+        return hasattr(self, "codebook_") or not self._learns()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.requires_fit = False
+        tags.requires_fit = self._learns()
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags

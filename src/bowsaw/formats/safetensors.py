@@ -7,7 +7,7 @@ Tensors: ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, 
 ``digest``, the SHA-256 of all the rest: safetensors itself has no checksum, and a word with one bit
 turned over would go unnoticed.
 
-Reading runs nothing: safetensors holds arrays and text only.
+Reading runs nothing: safetensors holds arrays and text only. Equal codebooks give equal bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
     }
     metadata["digest"] = _digest(tensors, metadata)
     with atomic_write(path) as file:
-        file.write(to_bytes(tensors, metadata))
+        file.write(_with_sorted_header(to_bytes(tensors, metadata)))
 
 
 def load(path: str | PathLike[str]) -> Codebook:
@@ -114,6 +114,14 @@ def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
         found.update(f"{name} {array.dtype.str} {array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
+
+
+def _with_sorted_header(file: bytes) -> bytes:
+    """Return the file with the header in one order; safetensors writes metadata in any."""
+    end = 8 + int.from_bytes(file[:8], "little")
+    header = json.dumps(json.loads(file[8:end]), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + file[end:]
 
 
 def _mapping(text: str) -> dict[str, Any] | None:

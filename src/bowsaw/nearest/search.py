@@ -32,7 +32,7 @@ Where the two best scores of a descriptor differ by less than twice the error, e
 still win is compared in float64.
 
 Cost: 2 · n_dims · n_words operations a descriptor without skipping, about half the time with it.
-Memory: one block of scores, at most 1 MiB, a thread.
+Memory: one block of scores, at most half a MiB (4 MiB for few words), a thread.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
 TILE_WORDS = 512
-BLOCK_ROWS = 512
+BLOCK_ROWS = 256
 # With few words a block is done before Python has handed out the next; larger ones cost no memory.
 FEW_WORDS = 256
 FEW_WORDS_BLOCK_ROWS = 2048

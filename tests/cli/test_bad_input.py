@@ -1,0 +1,184 @@
+"""Whatever a user gets wrong, the answer is one line that names it, and the right exit code."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from bowsaw.errors import (
+    DataError,
+    FormatError,
+    ImageError,
+    MismatchError,
+    ParameterError,
+    StoreBusyError,
+    StoreError,
+)
+from bowsaw.store.lock import only_writer
+
+
+@pytest.fixture
+def place(made, tmp_path):
+    """A folder of things that are not what they should be, beside good ones."""
+    for name in ("empty", "flat", "hollow/brick", "junk/brick", "tiny/brick", "occupied"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("flat/1.png", "occupied/notes.txt", "a-file"):
+        (tmp_path / name).write_text("something")
+    (tmp_path / "junk" / "brick" / "1.png").write_bytes(b"no picture")
+    shutil.copy(made.images / "brick" / "000.png", tmp_path / "tiny" / "brick")
+    for name in ("scenes.store", "cut.store"):
+        shutil.copytree(made.store, tmp_path / name)
+    (tmp_path / "cut.store" / "shards" / "00000.npy").unlink()
+    (tmp_path / "bad.store").mkdir()
+    (tmp_path / "bad.store" / "catalog.sqlite").write_bytes(b"no database at all")
+    for name, book in (("book", made.book), ("all", made.book_of_all), ("other", made.other_book)):
+        shutil.copy(book, tmp_path / f"{name}.safetensors")
+    damaged = made.book.read_bytes()
+    (tmp_path / "cut.safetensors").write_bytes(damaged[:-100])
+    (tmp_path / "bad.safetensors").write_bytes(b"something else")
+    (tmp_path / "bad.npz").write_bytes(b"something else")
+    (tmp_path / "bad.json").write_text("{}")
+    return tmp_path
+
+
+SMALL = "--train-codebook 10 --train 10"
+
+CASES = [
+    # extract
+    ("extract missing -o x.store", DataError, "missing does not exist"),
+    ("extract empty -o x.store", DataError, "no class folders"),
+    ("extract flat -o x.store", DataError, "no class folders"),
+    ("extract hollow -o x.store", DataError, "class 'brick' has no files"),
+    ("extract a-file -o x.store", DataError, "a-file is a file"),
+    ("extract junk -o x.store", DataError, "none of the files in junk could be used"),
+    ("extract junk -o x.store --strict", ImageError, "1.png: not an image"),
+    ("extract tiny -o tiny/x.store", ParameterError, "would lie among the images"),
+    ("extract tiny -o a-file", StoreError, "a-file cannot become a store"),
+    ("extract tiny -o occupied", StoreError, "occupied is not a store"),
+    ("extract tiny -o bad.store", StoreError, "damaged"),
+    ("extract tiny -o scenes.store --step 4", StoreError, "step was 8 and is 4"),
+    ("extract tiny -o x.store --patch 15", ParameterError, "patch must be"),
+    ("extract tiny -o x.store --min-contrast nan", ParameterError, "min_contrast must be"),
+    ("extract tiny -o x.store --preset caltech10", DataError, "at least 10 categories"),
+    # train
+    ("train missing.store -o x.safetensors", StoreError, "missing.store is not there"),
+    ("train empty -o x.safetensors", StoreError, "empty is not a store"),
+    ("train cut.store -o x.safetensors", StoreError, "damaged"),
+    ("train bad.store -o x.safetensors", StoreError, "damaged"),
+    ("train scenes.store -o x.npz", ParameterError, "ends in .safetensors"),
+    ("train scenes.store -o .safetensors", ParameterError, "ends in .safetensors"),
+    ("train scenes.store -o missing/x.safetensors", ParameterError, "missing is not a folder"),
+    ("train scenes.store -o a-file/x.safetensors", ParameterError, "a-file is not a folder"),
+    ("train scenes.store -o x.safetensors --words 9999", DataError, "distinct descriptors"),
+    ("train scenes.store -o x.safetensors --tol -1", ParameterError, "tol must"),
+    ("train scenes.store -o x.safetensors --tol nan", ParameterError, "tol must"),
+    ("train scenes.store -o x.safetensors --words 9 --sample 8", ParameterError, "sample must be"),
+    (
+        "train scenes.store -o x.safetensors --part train --train 140 --train-codebook 4",
+        DataError,
+        "class 'brick' has 144 images",
+    ),
+    # encode
+    ("encode missing.safetensors scenes.store -o x.npz", FormatError, "is not a file"),
+    ("encode cut.safetensors scenes.store -o x.npz", FormatError, "cut.safetensors"),
+    ("encode bad.safetensors scenes.store -o x.npz", FormatError, "bad.safetensors"),
+    ("encode scenes.store book.safetensors -o x.npz", FormatError, "scenes.store is not a file"),
+    ("encode book.safetensors missing.store -o x.npz", StoreError, "missing.store is not there"),
+    ("encode other.safetensors scenes.store -o x.npz", MismatchError, "was trained on"),
+    ("encode book.safetensors scenes.store -o x.npy", ParameterError, "ends in .npz"),
+    ("encode book.safetensors scenes.store -o missing/x.npz", ParameterError, "missing is not"),
+    ("encode book.safetensors scenes.store -o x.npz --sharpness 3", ParameterError, "soft coding"),
+    ("encode book.safetensors scenes.store -o x.npz --perplexity 3", ParameterError, "soft coding"),
+    *(
+        (f"encode book.safetensors scenes.store -o x.npz {SMALL} --coding soft {more}", kind, told)
+        for more, kind, told in (
+            ("--sharpness 3 --perplexity 3", ParameterError, "Give one of them"),
+            ("--sharpness 0", ParameterError, "sharpness must be"),
+            ("--sharpness nan", ParameterError, "sharpness must be"),
+            ("--perplexity 0", ParameterError, "perplexity must"),
+            ("--perplexity 12", ParameterError, "perplexity must"),
+            ("--sharpness auto --train 140", DataError, "class 'brick' has 144 images"),
+        )
+    ),
+    # evaluate
+    ("evaluate missing.store", StoreError, "missing.store is not there"),
+    ("evaluate scenes.store --train 140", DataError, "class 'brick' has 144 images"),
+    ("evaluate scenes.store --words 9999", DataError, "distinct descriptors"),
+    ("evaluate scenes.store -o x.txt", ParameterError, "ends in .json"),
+    ("evaluate scenes.store -o missing/x.json", ParameterError, "missing is not a folder"),
+    ("evaluate scenes.store -o bad.json", FormatError, "bad.json is not an evaluation"),
+    ("evaluate scenes.store --words 9 --codebook book.safetensors", ParameterError, "one of them"),
+    ("evaluate scenes.store --codebook missing.safetensors", FormatError, "is not a file"),
+    (f"evaluate scenes.store --codebook other.safetensors {SMALL}", MismatchError, "was trained"),
+    ("evaluate scenes.store --perplexity 3", ParameterError, "soft coding"),
+    (
+        f"evaluate scenes.store {SMALL} --words 9 --coding soft --perplexity 10",
+        ParameterError,
+        "perplexity must",
+    ),
+    # inspect
+    ("inspect missing", FormatError, "missing does not exist"),
+    ("inspect a-file", FormatError, "a-file is not a store"),
+    ("inspect empty", StoreError, "empty is not a store"),
+    ("inspect cut.store", StoreError, "damaged"),
+    ("inspect cut.safetensors", FormatError, "cut.safetensors"),
+    ("inspect bad.safetensors", FormatError, "bad.safetensors"),
+    ("inspect bad.npz", FormatError, "bad.npz"),
+    ("inspect book.safetensors/x", FormatError, "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind", "told"), CASES, ids=[case[0] for case in CASES])
+def test_bad_input_is_told_in_one_line(bowsaw, place, words, kind, told):
+    before = {path.name for path in place.iterdir()}
+    found = bowsaw(*words.split(), "-q")
+    assert (found.code, found.out) == (kind.exit_code, "")
+    assert len(found.err.splitlines()) == 1
+    assert found.err.startswith("bowsaw: ")
+    assert told in found.err
+    assert {path.name for path in place.iterdir()} - before <= {"x.store"}
+
+
+def test_an_unfinished_store_is_not_used(bowsaw, place, made, monkeypatch):
+    monkeypatch.setattr("bowsaw.store.extraction.SHARD_IMAGES", 60)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    commit = "bowsaw.store.catalog.Catalog.commit"
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, stop)
+        assert bowsaw("extract", made.images, "-o", "x.store").code == 130
+    found = bowsaw("train", "x.store", "-o", "x.safetensors")
+    assert found.code == StoreError.exit_code
+    assert "is unfinished: 0 of 434 images are done" in found.err
+
+
+def test_a_store_without_images_is_not_used(bowsaw, place):
+    assert bowsaw("extract", "junk", "-o", "x.store").code == DataError.exit_code
+    for words in (
+        "train x.store -o x.safetensors",
+        "encode book.safetensors x.store -o x.npz",
+        "evaluate x.store",
+    ):
+        found = bowsaw(*words.split())
+        assert found.code == DataError.exit_code
+        assert found.err == (
+            "bowsaw: the store x.store has no usable image. See why with «bowsaw inspect "
+            "x.store».\n"
+        )
+    assert "1.png: not an image" in bowsaw("inspect", "x.store").out
+
+
+def test_a_store_has_one_writer(bowsaw, place, made):
+    with only_writer(place / "scenes.store"):
+        found = bowsaw("extract", made.images, "-o", "scenes.store")
+    assert found.code == StoreBusyError.exit_code
+    assert "another process is writing to the store" in found.complaint
+
+
+def test_overwrite_replaces_a_store_of_other_parameters(bowsaw, place, made):
+    words = ("extract", made.images, "-o", "scenes.store", "--step", 16)
+    assert bowsaw(*words).code == StoreError.exit_code
+    assert "1,728 descriptors" in bowsaw(*words, "--overwrite").out

@@ -1,0 +1,460 @@
+from __future__ import annotations
+
+import errno
+import io
+import json
+import pickle
+import struct
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bowsaw import files
+from bowsaw.errors import FormatError, SpaceError
+from bowsaw.store import histograms as module
+from bowsaw.store.histograms import FIELDS, HistogramWriter, read_histograms
+
+ROWS = np.random.default_rng(0).random((7, 5)).astype(np.float32)
+ABOUT = {
+    "y": [0, 0, 1, 1, 1, 0, 1],
+    "classes": ["Küche", "open country"],
+    "paths": [f"a/{i}.png" for i in range(6)] + ["«☃».png"],
+    "words": [4, 8, 2, 1, 0],
+    "metadata": {"coding": "hard", "split": {"seed": 0}},
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "histograms.npz"
+
+
+def write(path, rows=ROWS, about=ABOUT, fingerprint="a", chunk=2, stop_at=None):
+    """Write rows chunk by chunk as ``bowsaw encode`` does; stop before a row to leave a half."""
+    writer = HistogramWriter(path, rows.shape, fingerprint)
+    n_before = writer.n_done
+    for start in range(writer.n_done, len(rows), chunk):
+        if stop_at is not None and start >= stop_at:
+            # What an interrupted chunk may have written is not vouched for.
+            writer.rows[start:] = 99
+            return n_before
+        writer.rows[start : start + chunk] = rows[start : start + chunk]
+        writer.mark_done(min(start + chunk, len(rows)))
+    writer.finish(**about)
+    return n_before
+
+
+def names(path):
+    return sorted(p.name for p in path.parent.iterdir())
+
+
+# -- there and back --------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_read(path):
+    write(path)
+    found = read_histograms(path)
+    np.testing.assert_array_equal(found.histograms, ROWS)
+    assert found.histograms.dtype == np.float32
+    assert found.y.tolist() == ABOUT["y"]
+    assert found.classes == tuple(ABOUT["classes"])
+    assert found.paths == tuple(ABOUT["paths"])
+    assert found.words.tolist() == ABOUT["words"]
+    assert found.metadata == ABOUT["metadata"]
+    assert names(path) == ["histograms.npz"]
+
+
+def test_numpy_alone_reads_it(path):
+    write(path)
+    with np.load(path, allow_pickle=False) as file:
+        assert set(file.files) == set(FIELDS)
+        np.testing.assert_array_equal(file["histograms"], ROWS)
+        assert file["classes"].tolist() == ABOUT["classes"]
+        assert json.loads(str(file["metadata"])) == ABOUT["metadata"]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (np.int64(2), 4), (1, 300_000)])
+def test_any_shape_can_be_written(path, shape):
+    rows = np.ones(shape, np.float32)
+    about = {"y": [0] * shape[0], "classes": ["a"], "paths": ["p"] * shape[0], "metadata": {}}
+    write(path, rows, about | {"words": range(shape[1])})
+    np.testing.assert_array_equal(read_histograms(path).histograms, rows)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=9), max_size=4)
+)
+def test_paths_come_back_as_they_are(tmp_path_factory, paths):
+    path = tmp_path_factory.mktemp("h") / "h.npz"
+    about = {"y": [0] * len(paths), "classes": ["a"], "paths": paths, "metadata": {}}
+    write(path, np.ones((len(paths), 1), np.float32), about | {"words": [0]})
+    assert read_histograms(path).paths == tuple(paths)
+
+
+def test_the_same_histograms_give_the_same_bytes(path, tmp_path):
+    write(path)
+    other = tmp_path / "other.npz"
+    write(other, chunk=3, fingerprint="b")
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_a_new_file_replaces_the_old(path):
+    write(path)
+    write(path, ROWS[::-1].copy(), fingerprint="b")
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS[::-1])
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop_at", [2, 4, 6])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(path, tmp_path, stop_at):
+    whole = tmp_path / "whole.npz"
+    write(whole)
+    write(path, stop_at=stop_at)
+    assert not path.exists()
+    assert write(path) == stop_at
+    assert path.read_bytes() == whole.read_bytes()
+    assert names(path) == ["histograms.npz", "whole.npz"]
+
+
+def test_a_run_that_only_lacked_its_end_is_finished(path, tmp_path):
+    whole = tmp_path / "whole.npz"
+    write(whole)
+    writer = HistogramWriter(path, ROWS.shape, "a")
+    writer.rows[:] = ROWS
+    writer.mark_done(7)
+    del writer
+    assert write(path) == 7
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_an_interruption_leaves_the_old_file(path):
+    write(path)
+    before = path.read_bytes()
+    write(path, fingerprint="b", stop_at=4)
+    assert path.read_bytes() == before
+    assert names(path) == [
+        "histograms.npz",
+        "histograms.npz.partial.json",
+        "histograms.npz.partial.npy",
+    ]
+
+
+def test_rows_of_another_fingerprint_are_not_used(path):
+    write(path, ROWS[::-1].copy(), fingerprint="b", stop_at=4)
+    assert write(path) == 0
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+def test_rows_of_another_shape_are_not_used(path):
+    write(path, np.ones((7, 6), np.float32), stop_at=4)
+    assert write(path) == 0
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+def test_an_old_note_does_not_vouch_for_new_rows(path):
+    # A second run began, wrote rows of its own and was killed before its first note: the note of
+    # the first run, still there, let a third run with its fingerprint go on from the wrong rows.
+    write(path, stop_at=4)
+    second = HistogramWriter(path, ROWS.shape, "b")
+    second.rows[:] = 99
+    del second
+    assert write(path) == 0
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        "{}",
+        '{"fingerprint": "a"}',
+        '{"fingerprint": "a", "done": "x"}',
+        '{"fingerprint": "a", "done": null}',
+        '{"fingerprint": "a", "done": -5}',
+    ],
+)
+def test_a_note_that_cannot_be_read_is_not_used(path, note):
+    write(path, stop_at=4)
+    path.with_name(path.name + ".partial.json").write_text(note)
+    assert write(path) == 0
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+def test_a_note_never_vouches_for_more_than_there_is(path):
+    write(path, stop_at=4)
+    path.with_name(path.name + ".partial.json").write_text('{"fingerprint": "a", "done": 999}')
+    assert HistogramWriter(path, ROWS.shape, "a").n_done == 7
+
+
+@pytest.mark.parametrize("content", ["missing", "empty", "text", "half", "float64", "columns"])
+def test_rows_that_cannot_be_read_are_not_used(path, content):
+    write(path, stop_at=4)
+    rows = path.with_name(path.name + ".partial.npy")
+    whole = rows.read_bytes()
+    if content == "missing":
+        rows.unlink()
+    elif content in ("float64", "columns"):
+        kind = {"float64": np.ones((7, 5)), "columns": np.ones((7, 5), np.float32, order="F")}
+        np.save(rows, kind[content])
+    else:
+        rows.write_bytes({"empty": b"", "text": b"rows", "half": whole[:150]}[content])
+    assert write(path) == 0
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+# -- a full disk -----------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """A file that takes so many bytes and no more."""
+
+    def __init__(self, file, room):
+        self._file, self._room = file, room
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write(self, data):
+        if self._file.tell() + len(data) > self._room:
+            raise OSError(errno.ENOSPC, "no room")
+        return self._file.write(data)
+
+
+def test_a_disk_without_room_for_the_rows_is_told_at_once(path, monkeypatch):
+    opened = module.Path.open
+
+    def open_full(self, mode="r", *args, **options):
+        file = opened(self, mode, *args, **options)
+        return FullDisk(file, 2**20) if "w" in mode else file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Path, "open", open_full)
+        with pytest.raises(SpaceError, match=r"disk is full while writing .*histograms\.npz"):
+            HistogramWriter(path, (1000, 1000), "a")
+    assert names(path) == []
+    assert write(path) == 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_at_the_end_keeps_the_rows(path, monkeypatch, number):
+    def full(_):
+        raise OSError(number, "no room")
+
+    writer = HistogramWriter(path, ROWS.shape, "a")
+    writer.rows[:] = ROWS
+    writer.mark_done(7)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        with pytest.raises(SpaceError):
+            writer.finish(**ABOUT)
+    del writer
+    assert not path.exists()
+    assert write(path) == 7
+    np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
+
+
+def test_a_disk_that_fills_up_inside_the_archive_keeps_the_rows(path, monkeypatch):
+    writer = HistogramWriter(path, ROWS.shape, "a")
+    writer.rows[:] = ROWS
+    writer.mark_done(7)
+    opened = module.Path.open
+
+    def open_full(self, mode="r", *args, **options):
+        file = opened(self, mode, *args, **options)
+        return FullDisk(file, 300) if "w" in mode else file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Path, "open", open_full)
+        with pytest.raises(SpaceError):
+            writer.finish(**ABOUT)
+    del writer
+    assert not path.exists()
+    assert write(path) == 7
+
+
+# -- what is not one -------------------------------------------------------------------------------
+
+
+def test_a_missing_file_and_a_folder_are_told(tmp_path):
+    for missing in (tmp_path / "no.npz", tmp_path):
+        with pytest.raises(FormatError, match=r"is not a file\. Make histograms with"):
+            read_histograms(missing)
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("histograms were unpickled",))
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"PK\x03\x04", b"PK\x05\x06" + bytes(18)])
+def test_other_files_are_told(path, content):
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"cannot be read as histograms: .*«bowsaw encode»"):
+        read_histograms(path)
+
+
+def test_nothing_is_unpickled(path):
+    path.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(FormatError):
+        read_histograms(path)
+    for name in FIELDS:
+        with pytest.raises(FormatError):
+            read_changed(path, {name: np.array([Trap()] * 7, dtype=object)}, allow_pickle=True)
+
+
+def read_changed(path, arrays, *, allow_pickle=False, compression=zipfile.ZIP_STORED):
+    """Read a good file in which some arrays are others."""
+    good = {
+        "histograms": ROWS,
+        "y": np.array(ABOUT["y"]),
+        "classes": np.array(ABOUT["classes"]),
+        "paths": np.array(ABOUT["paths"]),
+        "words": np.array(ABOUT["words"]),
+        "metadata": np.array(json.dumps(ABOUT["metadata"])),
+    }
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, array in (good | arrays).items():
+            if array is not None:
+                with archive.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=allow_pickle)
+    return read_histograms(path)
+
+
+def test_a_file_made_by_hand_is_read(path):
+    np.testing.assert_array_equal(read_changed(path, {}).histograms, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": None}, "it has no y"),
+        ({"words": None, "paths": None}, "it has no paths, words"),
+        ({"histograms": ROWS[:6]}, "disagree in length"),
+        ({"histograms": ROWS[:, :4]}, "disagree in length"),
+        ({"histograms": ROWS[0]}, "histograms is float32 of shape"),
+        ({"histograms": ROWS.astype(np.float64)}, "histograms is float64"),
+        ({"y": np.zeros(6, np.int64)}, "disagree in length"),
+        ({"y": np.int64(3)}, "y is int64 of shape"),
+        ({"y": np.zeros(7)}, "y is float64"),
+        ({"y": np.full(7, 2)}, "y names a class that is not there"),
+        ({"y": np.full(7, -1)}, "y names a class that is not there"),
+        ({"classes": np.array("ab")}, "classes is <U2 of shape"),
+        ({"classes": np.arange(2)}, "classes is int64"),
+        ({"paths": np.array(["a"])}, "disagree in length"),
+        ({"words": np.arange(4)}, "disagree in length"),
+        ({"metadata": np.array("{")}, "cannot be read"),
+        ({"metadata": np.array("3")}, "cannot be read"),
+        ({"metadata": np.array("[" * 50_000)}, "cannot be read"),
+        ({"metadata": np.array(["{}"])}, "metadata is <U2 of shape"),
+    ],
+)
+def test_wrong_content_is_told(path, arrays, message):
+    with pytest.raises(FormatError, match=message):
+        read_changed(path, arrays)
+
+
+def refused_without_memory(path, message):
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=message):
+            read_histograms(path)
+        return tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("factor", [2, 10**9])
+def test_a_header_that_asks_for_more_than_the_file_has_is_refused(path, name, factor):
+    write(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {entry: archive.read(entry) for entry in archive.namelist()}
+    content = io.BytesIO(members[f"{name}.npy"])
+    np.lib.format.read_magic(content)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+    claim = io.BytesIO()
+    if shape:
+        about = {"descr": dtype.str, "shape": (shape[0] * factor, *shape[1:])}
+    else:
+        about = {"descr": f"<U{min(dtype.itemsize // 4 * factor, 2**28)}", "shape": ()}
+    np.lib.format.write_array_header_1_0(claim, about | {"fortran_order": False})
+    members[f"{name}.npy"] = claim.getvalue() + content.read()
+    with zipfile.ZipFile(path, "w") as archive:
+        for entry, member in members.items():
+            archive.writestr(entry, member)
+    assert refused_without_memory(path, f"{name} has another length than its shape")
+
+
+def test_a_directory_that_tells_of_more_than_the_file_has_is_refused(path):
+    write(path)
+    whole = bytearray(path.read_bytes())
+    entry = whole.index(b"PK\x01\x02")
+    # Where a zip archive's directory keeps the sizes of a member, compressed and not.
+    whole[entry + 20 : entry + 28] = struct.pack("<II", 2**31, 2**31)
+    path.write_bytes(whole)
+    assert refused_without_memory(path, "histograms is compressed or larger than the file")
+
+
+def test_compressed_arrays_are_refused_before_they_unfold(path):
+    wide = {"histograms": np.zeros((7, 500_000), np.float32), "words": np.arange(500_000)}
+    with pytest.raises(FormatError, match="histograms is compressed"):
+        read_changed(path, wide, compression=zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 1_000_000
+    assert refused_without_memory(path, "histograms is compressed")
+
+
+def test_every_truncation_is_told(path):
+    write(path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 41):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FormatError):
+            read_histograms(path)
+
+
+def test_damage_of_any_kind_is_told(path):
+    write(path)
+    whole = path.read_bytes()
+    expected = read_histograms(path)
+    random = np.random.default_rng(1)
+    n_told = 0
+    for _ in range(400):
+        a, b = sorted(random.integers(0, len(whole), 2))
+        filling = random.integers(0, 256, random.integers(0, 40)).astype(np.uint8).tobytes()
+        bit = bytearray(whole)
+        bit[a] ^= 1 << random.integers(8)
+        damaged = random.choice(
+            [
+                bytes(bit),
+                whole[:a] + whole[b:],
+                whole[:a] + filling + whole[b:],
+                whole[:b] + whole[a:],
+            ]
+        )
+        path.write_bytes(damaged)
+        try:
+            found = read_histograms(path)
+        except FormatError:
+            n_told += 1
+        else:
+            # Dates and permissions of a zip archive may be any.
+            np.testing.assert_array_equal(found.histograms, ROWS)
+            assert (found.paths, found.metadata) == (expected.paths, expected.metadata)
+    assert n_told > 200
