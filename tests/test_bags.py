@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 import bowsaw as bs
-from bowsaw.bags import Bags, as_bags, canonical
+from bowsaw.bags import Bags, as_bags
+from bowsaw.checks import canonical
 from bowsaw.errors import DataError, ParameterError
 
 COUNTS = st.lists(st.integers(0, 5), max_size=8)

@@ -19,22 +19,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
-import math
-import numbers
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bowsaw.errors import DataError, ParameterError
-
-Description = Mapping[str, Any]
-"""What made the descriptors: a name and its parameters, JSON-able. Two bags can be coded with the
-same codebook when their descriptions are equal."""
+from bowsaw.checks import Description, as_numbers, as_whole_numbers, check_scale, plain_json
+from bowsaw.errors import DataError
 
 _DTYPES = (np.uint8, np.float32)
 
@@ -384,62 +378,6 @@ def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
     if isinstance(bags, (str, bytes)) or not isinstance(bags, Iterable):
         raise DataError(f"expected Bags or a list of arrays; got {type(bags).__name__}.")
     return Bags.from_list(bags)
-
-
-def canonical(description: Description | None) -> str | None:
-    """Return a description as text that is equal when the descriptions are."""
-    return None if description is None else json.dumps(description, sort_keys=True)
-
-
-def plain_json(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """Return a mapping as JSON gives it back: nobody else holds a part of it, and a file can."""
-    if mapping is None:
-        return None
-    try:
-        return dict(json.loads(json.dumps(dict(mapping))))
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{name} must be a mapping that JSON can hold (texts, numbers, lists, mappings): "
-            f"{error}."
-        ) from error
-
-
-def check_scale(scale: object) -> float:
-    """Return ``scale`` as a float, or raise a ParameterError that says what a scale is."""
-    value = float(scale) if isinstance(scale, numbers.Real) else math.nan
-    if not 0 < value < math.inf:
-        raise ParameterError(f"scale must be a finite number above 0; got {scale!r}.")
-    return value
-
-
-def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return ``values`` as an array of real numbers, or raise a DataError."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise DataError(f"{name} must have rows of one length: {error}") from error
-    if array.size and array.dtype.kind not in "buif":
-        raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
-    return array
-
-
-def as_whole_numbers(
-    values: ArrayLike, name: str, dtype: type[np.int64] | type[np.uint64]
-) -> NDArray[Any]:
-    """Return ``values`` as whole numbers of ``dtype``, or raise a DataError."""
-    # As objects first: a list of small and very large whole numbers would become floats.
-    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
-    if array.dtype == object:
-        whole = all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in array.flat)
-    else:
-        whole = array.dtype.kind in "iu" or not array.size
-    limits = np.iinfo(dtype)
-    if not whole or (array.size and not limits.min <= array.min() <= array.max() <= limits.max):
-        raise DataError(
-            f"{name} must be whole numbers from {limits.min} to {limits.max}; got {array.dtype} of "
-            f"shape {array.shape}."
-        )
-    return array.astype(dtype, copy=False)
 
 
 def _as_rows(values: ArrayLike, name: str) -> NDArray[Any]:

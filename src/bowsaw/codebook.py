@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import (
-    Bags,
+from bowsaw.bags import Bags
+from bowsaw.checks import (
     Description,
     as_numbers,
     as_whole_numbers,

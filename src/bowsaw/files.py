@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 from bowsaw.errors import SpaceError
 
-_FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
+# EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
+_FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
 
 
 @contextmanager

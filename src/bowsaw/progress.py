@@ -35,7 +35,7 @@ class Progress:
 
     def __init__(self, label: str, total: int | None = None, show: bool = True) -> None:
         self._bar = None
-        if show and sys.stderr.isatty():
+        if show and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (
                 BarColumn,
@@ -54,6 +54,7 @@ class Progress:
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[note]}"),
                 console=Console(stderr=True),
+                transient=True,
             )
             self._task = self._bar.add_task(label, total=total, note="")
 

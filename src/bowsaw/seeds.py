@@ -43,10 +43,10 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(check_seed(seed), spawn_key=key))
 
 
-def check_seed(seed: object) -> int:
-    """Return ``seed`` as an int, or raise a ParameterError that says what a seed is."""
+def check_seed(seed: object, name: str = "seed") -> int:
+    """Return ``seed`` as an int, or raise a ParameterError that says what it must be."""
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
-        raise ParameterError(f"seed must be a whole number from 0 up; got {seed!r}.")
+        raise ParameterError(f"{name} must be a whole number from 0 up; got {seed!r}.")
     return int(seed)
 
 

@@ -113,15 +113,7 @@ def content_of(path: Path) -> object:
         for record in result["records"]:
             del record["seconds"]
         return result
-    if path.suffix == ".safetensors":
-        return safetensors_content(path.read_bytes())
     return path.read_bytes()
-
-
-def safetensors_content(data: bytes) -> object:
-    """Return header and tensors; the library writes the entries of a header in any order."""
-    end = 8 + int.from_bytes(data[:8], "little")
-    return json.loads(data[8:end]), data[end:]
 
 
 @pytest.fixture(scope="session")

@@ -84,6 +84,17 @@ def test_a_codebook_is_evaluated_on_its_own_split(bowsaw, made, parts):
     assert "(1 of 1 done)" in found.complaint
 
 
+def test_a_codebook_of_a_later_split_is_evaluated_there(bowsaw, made, parts):
+    book = "later.safetensors"
+    bowsaw(
+        "train", made.store, "--words", 8, "--part", "codebook", "--split", 1, *parts, "-o", book
+    )
+    assert bowsaw("evaluate", made.store, "--codebook", book, *parts).code == 8
+    found = bowsaw("evaluate", made.store, "--codebook", book, "--first-split", 1, *parts)
+    assert "split 1: " in found.complaint
+    assert found.code == 0
+
+
 @pytest.mark.parametrize(
     ("book", "more", "told"),
     [

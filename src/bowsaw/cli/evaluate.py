@@ -46,6 +46,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"how many random splits (default: {default(evaluate, 'splits')}, 1 with --codebook)",
     )
     parser.add_argument(
+        "--first-split",
+        type=whole(0),
+        default=default(evaluate, "first_split"),
+        metavar="I",
+        help="the number of the first split: that of train --split, to test its codebook "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
@@ -88,6 +96,7 @@ def _run(command: Command) -> None:
         codebook_images=options.train_codebook,
         train=options.train,
         splits=splits,
+        first_split=options.first_split,
         seed=options.seed,
         paths=store.paths,
         resume=options.output,

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.bags import Bags, canonical
+from bowsaw.bags import Bags
+from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 
 _HASH_ROWS = 65536

@@ -89,6 +89,6 @@ def _remedy(codebook: Codebook) -> str:
     if isinstance(origin, Mapping):
         which += " (" + ", ".join(f"{key} {value}" for key, value in origin.items()) + ")"
     return (
-        f"Evaluate it on {which} alone, with the same --train-codebook, --train and --seed and one "
-        "split; or give no codebook, and each split trains its own."
+        f"Evaluate it on {which} alone, with the same --train-codebook, --train and --seed, and "
+        "its index as --first-split; or give no codebook, and each split trains its own."
     )

@@ -71,6 +71,7 @@ def evaluate(
     codebook_images: int = 50,
     train: int = 50,
     splits: int = 5,
+    first_split: int = 0,
     seed: int = 0,
     coding: Literal["hard", "soft"] = "hard",
     sharpness: float | Literal["auto"] | None = None,
@@ -106,6 +107,8 @@ def evaluate(
         Images of each class to train the classifier on; all others are test images.
     splits : int, default=5
         How many random splits.
+    first_split : int, default=0
+        The number of the first of them, such as that of the split that a codebook was trained on.
     seed : int, default=0
         Drives the splits, the codebooks and the folds.
     coding : {"hard", "soft"}, default="hard"
@@ -153,9 +156,10 @@ def evaluate(
     bags, labels = as_bags(bags), np.atleast_1d(np.asarray(y))
     wanted: list[Mapped] = [mapping] if isinstance(mapping, str) else list(mapping)
     _check(bags, labels, paths, wanted, splits, resume)
+    first = check_seed(first_split, "first_split")
     drawn = [
         split_by_class(labels, classes, codebook=codebook_images, train=train, seed=seed, index=i)
-        for i in range(splits)
+        for i in range(first, first + splits)
     ]
     labels = labels.astype(np.int64)
     book = None if codebook is None else as_codebook(codebook)

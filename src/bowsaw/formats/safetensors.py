@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
-from bowsaw.bags import canonical
+from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bowsaw._version import __version__
-from bowsaw.bags import canonical
+from bowsaw.checks import canonical
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ParameterError
 

@@ -155,7 +155,7 @@ def _claim(folder: Path) -> None:
             )
         with disk_full_is_clear(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise StoreError(
             f"{folder} cannot become a store: {error.strerror}. Choose another output."
         ) from error
@@ -247,7 +247,7 @@ class _Run:
             if (old.path, old.label) != (new.path, new.label):
                 break
             listed += 1
-        with Progress("checking", listed, show=self._verbose) as bar:
+        with Progress("checking", listed, show=self._verbose and listed > 0) as bar:
             checks = ordered_map(self._is_same, done[:listed], self._n_jobs)
             return sum(1 for _ in takewhile(bool, bar.track(checks)))
 
