@@ -22,6 +22,8 @@ def alternate(repeats: int, **sides: Callable[[], Any]) -> dict[str, float]:
         side()
     for _ in range(repeats):
         for name, side in sides.items():
+            # The threads of a BLAS spin for a while after a call, and would disturb the next side.
+            time.sleep(0.1)
             begin = time.perf_counter()
             side()
             times[name].append(time.perf_counter() - begin)

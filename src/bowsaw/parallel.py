@@ -19,6 +19,8 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from bowsaw.errors import ParameterError
@@ -85,6 +87,29 @@ def single_threaded_blas() -> Iterator[None]:
             if _blas_users == 0 and _blas_limit is not None:
                 _blas_limit.__exit__(None, None, None)
                 _blas_limit = None
+
+
+class Scratch(threading.local):
+    """Memory that each thread uses over and over.
+
+    A fresh megabyte for every block costs its page faults: a fifth of the time of soft coding.
+
+    Examples
+    --------
+    >>> scratch = Scratch()
+    >>> scratch.take(2, 3).shape, scratch.take(1, 2).shape
+    ((2, 3), (1, 2))
+    """
+
+    def __init__(self) -> None:
+        self._room = np.empty(0, dtype=np.float32)
+
+    def take(self, n_rows: int, n_columns: int) -> NDArray[np.float32]:
+        """Return an array of float32 with any content, good until the thread's next call."""
+        size = n_rows * n_columns
+        if self._room.size < size:
+            self._room = np.empty(size, dtype=np.float32)
+        return self._room[:size].reshape(n_rows, n_columns)
 
 
 def ordered_map(

@@ -23,10 +23,10 @@ from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.nearest.search import LARGEST
-from bowsaw.parallel import ordered_map, single_threaded_blas
+from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
-BLOCK_BYTES = 2**19
+BLOCK_BYTES = 2**20
 _PERPLEXITY_SAMPLE = 2000
 
 
@@ -79,17 +79,19 @@ def soft_histograms(
     # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
     factor = min(2 * sharpness / bags.scale**2, 1e38)
     n_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
+    blocks, rooms = Scratch(), Scratch()
 
     def one(bag: int) -> None:
         rows = bags[bag]
         sums = np.zeros(len(words), dtype=np.float64)
-        room = np.empty(len(words) * n_rows, dtype=np.float32)
         for start in range(0, len(rows), n_rows):
+            part = rows[start : start + n_rows]
+            block = blocks.take(*part.shape)
             with np.errstate(over="ignore"):
-                block = rows[start : start + n_rows] - centre
+                np.subtract(part, centre, out=block)
             if rows.dtype != np.uint8:
                 _check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
-            products = room[: len(words) * len(block)].reshape(len(words), len(block))
+            products = rooms.take(len(words), len(block))
             np.dot(centred, block.T, out=products)
             pool_soft(products, half_norms, factor, sums)
         target[bag] = sums / max(len(rows), 1)

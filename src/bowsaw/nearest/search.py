@@ -32,7 +32,7 @@ Where the two best scores of a descriptor differ by less than twice the error, e
 still win is compared in float64.
 
 Cost: 2 · n_dims · n_words operations a descriptor without skipping, about half the time with it.
-Memory: one block of scores, at most half a MiB (4 MiB for few words), a thread.
+Memory: one block of scores, at most 1 MiB (2 MiB for few words), a thread.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from bowsaw.nearest._scan_kernel import (
     settle,
     squared_norms,
 )
-from bowsaw.parallel import ordered_map, single_threaded_blas
+from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
 TILE_WORDS = 512
-BLOCK_ROWS = 256
+BLOCK_ROWS = 512
 # With few words a block is done before Python has handed out the next; larger ones cost no memory.
 FEW_WORDS = 256
 FEW_WORDS_BLOCK_ROWS = 2048
 
-BOUND_ENERGY = 0.95
+BOUND_ENERGY = 0.94
 
 UNIT = 2.0**-24
 SMALLEST = 2.0**-126
@@ -119,6 +119,7 @@ class WordSearch:
         self.far_error = (n_dims + 6) * 2.0**-52
         self.least_error = (n_dims + 6) * SMALLEST
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
+        self._scratch, self._centred = Scratch(), Scratch()
         self.directions: NDArray[np.float32] | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
             self._prepare_bounds(norms, always=bool(skip))
@@ -130,10 +131,10 @@ class WordSearch:
         energy, axes = np.linalg.eigh(wide.T @ wide)
         energy, axes = energy[::-1], axes[:, ::-1]
         share = np.cumsum(energy) / max(float(energy.sum()), 1e-300)
-        # One less than a multiple of 16: with the column of norms the product is a whole number of
+        # One less than a multiple of 8: with the column of norms the product is a whole number of
         # vector registers deep.
         n_kept = int(np.searchsorted(share, BOUND_ENERGY)) + 1
-        n_kept = min(16 * -(-(n_kept + 1) // 16) - 1, n_dims)
+        n_kept = min(8 * -(-(n_kept + 1) // 8) - 1, n_dims)
         if 2 * n_kept > n_dims and not always:
             return
         self.directions = np.ascontiguousarray(axes[:, :n_kept], dtype=np.float32)
@@ -160,8 +161,9 @@ class WordSearch:
         Found
         """
         norms = np.empty(len(rows), dtype=np.float32)
+        centred = self._centred.take(*rows.shape)
         with np.errstate(over="ignore"):
-            centred = rows - self.centre
+            np.subtract(rows, self.centre, out=centred)
         squared_norms(centred, norms)
         _check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
@@ -231,11 +233,10 @@ class WordSearch:
         self, operands: NDArray[np.float32], rows: NDArray[np.float32]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield the products of each tile of words with the rows, in one piece of memory."""
-        room = np.empty(min(TILE_WORDS, len(operands)) * len(rows), dtype=np.float32)
         columns = rows.T
         for first in range(0, len(operands), TILE_WORDS):
             tile = operands[first : first + TILE_WORDS]
-            products = room[: len(tile) * len(rows)].reshape(len(tile), len(rows))
+            products = self._scratch.take(len(tile), len(rows))
             np.dot(tile, columns, out=products)
             yield first, products
 
