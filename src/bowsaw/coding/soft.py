@@ -27,6 +27,7 @@ from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
 BLOCK_BYTES = 2**20
+TASK_BAGS = 4
 _PERPLEXITY_SAMPLE = 2000
 
 
@@ -78,12 +79,15 @@ def soft_histograms(
     half_norms = (exact / 2).astype(np.float32)
     # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
     factor = min(2 * sharpness / bags.scale**2, 1e38)
-    n_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
+    most_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
     blocks, rooms = Scratch(), Scratch()
 
     def one(bag: int) -> None:
         rows = bags[bag]
         sums = np.zeros(len(words), dtype=np.float64)
+        # Blocks of one size: a short last one would waste most of its matrix product.
+        n_blocks = max(1, -(-len(rows) // most_rows))
+        n_rows = 16 * max(1, -(-len(rows) // (16 * n_blocks)))
         for start in range(0, len(rows), n_rows):
             part = rows[start : start + n_rows]
             block = blocks.take(*part.shape)
@@ -96,12 +100,18 @@ def soft_histograms(
             pool_soft(products, half_norms, factor, sums)
         target[bag] = sums / max(len(rows), 1)
 
+    def some(first: int) -> int:
+        chosen = range(first, min(first + TASK_BAGS, len(bags)))
+        for bag in chosen:
+            one(bag)
+        return len(chosen)
+
     with (
         single_threaded_blas(),
         Progress("coding", len(bags), show=verbose) as bar,
     ):
-        for _ in bar.track(ordered_map(one, range(len(bags)), n_jobs, ahead=8)):
-            pass
+        for n_done in ordered_map(some, range(0, len(bags), TASK_BAGS), n_jobs, ahead=8):
+            bar.step(n_done)
     return out
 
 
