@@ -138,18 +138,19 @@ class _Teller:
 
 def _show(command: Command, result: Evaluation) -> None:
     _show_accuracies(command, result)
-    best = max(result.mappings, key=result.mean)
-    shares = zip(result.classes, result.class_accuracy(best), strict=True)
+    # Not the better one: the test images would have chosen it.
+    shown = result.mappings[0]
+    shares = zip(result.classes, result.class_accuracy(shown), strict=True)
     command.show()
-    command.show(f"each class, {_NAMES[best]} histograms:")
+    command.show(f"each class, {_NAMES[shown]} histograms:")
     command.table(
         [(name, f"{share:.3f}") for name, share in sorted(shares, key=lambda pair: -pair[1])],
         ("class", "accuracy"),
     )
     if command.options.confusion:
         command.show()
-        command.show(f"confusion, {_NAMES[best]} histograms (rows: truth, columns: answer):")
-        matrix = result.confusion(best)
+        command.show(f"confusion, {_NAMES[shown]} histograms (rows: truth, columns: answer):")
+        matrix = result.confusion(shown)
         width = len(str(len(result.classes) - 1))
         command.table(
             [

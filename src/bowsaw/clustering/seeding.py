@@ -19,8 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.errors import DataError
-from bowsaw.nearest.search import LARGEST
+from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map
 
 BATCH = 64
@@ -60,11 +59,7 @@ def kmeans_plus_plus(
     with np.errstate(over="ignore"):
         centred = rows - rows.mean(axis=0, dtype=np.float64).astype(np.float32)
         norms = np.einsum("nd,nd->n", centred, centred, dtype=np.float32)
-    if not norms.max() <= LARGEST**2:
-        raise DataError(
-            f"descriptors must lie within {LARGEST:.1e} of their mean, or their squares are too "
-            f"large for float32; got {np.sqrt(norms.max()):.1e}. Divide them by a constant."
-        )
+    check_size("descriptors", float(np.sqrt(norms.max())))
     drawn = [int(rng.integers(len(rows)))]
     nearest = _distances(centred, norms, drawn, n_jobs)[:, 0].astype(np.float64)
     nearest[drawn[0]] = 0.0

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.nearest.search import LARGEST
+from bowsaw.nearest.search import check_size
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
@@ -75,7 +75,7 @@ def soft_histograms(
     with np.errstate(over="ignore"):
         centred = np.ascontiguousarray(words - centre)
     exact = np.einsum("kd,kd->k", centred, centred, dtype=np.float64)
-    _check_size("words", float(np.sqrt(exact.max())))
+    check_size("words", float(np.sqrt(exact.max())))
     half_norms = (exact / 2).astype(np.float32)
     # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
     factor = min(2 * sharpness / bags.scale**2, 1e38)
@@ -94,7 +94,7 @@ def soft_histograms(
             with np.errstate(over="ignore"):
                 np.subtract(part, centre, out=block)
             if rows.dtype != np.uint8:
-                _check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
+                check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
             products = rooms.take(len(words), len(block))
             np.dot(centred, block.T, out=products)
             pool_soft(products, half_norms, factor, sums)
@@ -162,14 +162,6 @@ def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: i
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if reached(middle) > target else (low, middle)
     return float(np.sqrt(low * high))
-
-
-def _check_size(what: str, norm: float) -> None:
-    if not norm <= LARGEST:
-        raise DataError(
-            f"{what} must lie within {LARGEST:.1e} of the mean word, or their squares are too "
-            f"large for float32; got {norm:.1e}. Divide descriptors and words by a constant."
-        )
 
 
 def _squared_distances(

@@ -113,7 +113,7 @@ class WordSearch:
             self.words = self.exact_words - self.centre
         norms = np.einsum("kd,kd->k", self.words, self.words, dtype=np.float64)
         self.largest = float(np.sqrt(norms.max()))
-        _check_size("words", self.largest)
+        check_size("words", self.largest)
         self.half_norms = (norms / 2).astype(np.float32)
         self.score_error = _rounding(n_dims + 6)
         self.far_error = (n_dims + 6) * 2.0**-52
@@ -165,7 +165,7 @@ class WordSearch:
         with np.errstate(over="ignore"):
             np.subtract(rows, self.centre, out=centred)
         squared_norms(centred, norms)
-        _check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
+        check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
         error = size * np.float32(self.score_error) + np.float32(self.least_error)
         error += norms * np.float32(self.far_error)
@@ -259,11 +259,11 @@ def _rounding(n: int) -> float:
     return n * UNIT / (1 - 2 * n * UNIT)
 
 
-def _check_size(what: str, norm: float) -> None:
+def check_size(what: str, norm: float) -> None:
     """Refuse what would leave float32's range when squared."""
     if not norm <= LARGEST:
         raise DataError(
-            f"{what} must lie within {LARGEST:.1e} of the mean word, or their squares are too "
+            f"{what} must lie within {LARGEST:.1e} of their mean, or their squares are too "
             f"large for float32; got {norm:.1e}. Divide descriptors and words by a constant."
         )
 
