@@ -8,7 +8,7 @@ from tests.oracles import coding as oracle
 
 from bowsaw.bags import Bags
 from bowsaw.coding import soft
-from bowsaw.coding.soft import perplexity, sharpness_for, soft_histograms
+from bowsaw.coding.soft import sharpness_for, soft_histograms
 from bowsaw.errors import DataError, ParameterError
 
 
@@ -183,16 +183,6 @@ def test_what_float32_cannot_square_is_refused(rows, words, what):
 
 
 # -- perplexity ------------------------------------------------------------------------------------
-
-
-def test_perplexity_counts_the_words_that_share_a_descriptor():
-    random = np.random.default_rng(9)
-    rows, words = unit(random, 40), unit(random, 12)
-    for sharpness in (1e-9, 1, 30, 200):
-        expected = oracle.perplexity(rows, words, sharpness)
-        np.testing.assert_allclose(perplexity(rows, words, sharpness), expected, rtol=1e-9)
-    assert perplexity(rows, words, 1e-9) == pytest.approx(12)
-    assert perplexity(rows, words, 1e9) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("target", [1.001, 2, 5.5, 11.9, 11.999999])

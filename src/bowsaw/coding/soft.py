@@ -115,15 +115,6 @@ def soft_histograms(
     return out
 
 
-def perplexity(rows: NDArray[np.float32], words: NDArray[np.float32], sharpness: float) -> float:
-    """Return the mean over descriptors of exp(entropy of the soft code): how many words share one.
-
-    ``rows`` and ``words`` are in unit-norm units. Between 1 (as sharp as hard coding) and n_words.
-    """
-    distances = _squared_distances(rows, words)
-    return float(_perplexities(distances, sharpness).mean())
-
-
 def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: int) -> float:
     """Return the sharpness at which soft codes have the mean perplexity ``target``.
 
