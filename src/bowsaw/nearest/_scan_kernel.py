@@ -108,7 +108,7 @@ def _score(row: NDArray[np.float32], word: NDArray[np.float32], half_norm: Any) 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+def squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     """Squared distance in float64, summed in a fixed order: equal words give equal results."""
     total = 0.0
     for d in range(a.shape[0]):
@@ -133,8 +133,8 @@ def _weigh(
         code[i] = k
     elif value >= best[i] - 2 * error and k != code[i]:
         # Too close for float32: the exact distances decide, and the lower index on a tie.
-        ours = _squared_distance(exact_rows[i], exact_words[k])
-        theirs = _squared_distance(exact_rows[i], exact_words[code[i]])
+        ours = squared_distance(exact_rows[i], exact_words[k])
+        theirs = squared_distance(exact_rows[i], exact_words[code[i]])
         if ours < theirs or (ours == theirs and k < code[i]):
             code[i] = k
     if value > best[i]:
@@ -226,7 +226,7 @@ def settle(
         nearest = np.inf
         for k in range(words.shape[0]):
             if _score(rows[i], words[k], half_norms[k]) >= limit:
-                distance = _squared_distance(exact_rows[i], exact_words[k])
+                distance = squared_distance(exact_rows[i], exact_words[k])
                 if distance < nearest:
                     nearest = distance
                     code[i] = k

@@ -160,15 +160,7 @@ class WordSearch:
         -------
         Found
         """
-        norms = np.empty(len(rows), dtype=np.float32)
-        centred = self._centred.take(*rows.shape)
-        with np.errstate(over="ignore"):
-            np.subtract(rows, self.centre, out=centred)
-        squared_norms(centred, norms)
-        check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
-        size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
-        error = size * np.float32(self.score_error) + np.float32(self.least_error)
-        error += norms * np.float32(self.far_error)
+        centred, norms, size, error = self._measure(rows)
         code = np.zeros(len(rows), dtype=np.int32)
         best = np.full(len(rows), LOWEST, dtype=np.float32)
         if self.directions is None:
@@ -178,6 +170,31 @@ class WordSearch:
             along = self._along(centred, norms)
             self._scan_some(rows, centred, along, error, margin, best, code, guess)
         return Found(code, np.maximum(norms - 2 * best, 0, dtype=np.float32))
+
+    def centre_rows(
+        self, rows: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the rows centred on the mean word, and a bound of the error of their scores.
+
+        The centred rows are good until the thread's next call of a method of this search.
+        """
+        centred, _, _, error = self._measure(rows)
+        return centred, error
+
+    def _measure(
+        self, rows: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the centred rows, their squared norms, the size of their scores and its error."""
+        norms = np.empty(len(rows), dtype=np.float32)
+        centred = self._centred.take(*rows.shape)
+        with np.errstate(over="ignore"):
+            np.subtract(rows, self.centre, out=centred)
+        squared_norms(centred, norms)
+        check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
+        size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
+        error = size * np.float32(self.score_error) + np.float32(self.least_error)
+        error += norms * np.float32(self.far_error)
+        return centred, norms, size, error
 
     def _scan_all(
         self,

@@ -1,0 +1,76 @@
+"""The certificate: inferred histograms against true re-coding on sampled bags."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bowsaw.bags import Bags
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.seeds import seed_from, stream
+
+if TYPE_CHECKING:
+    from bowsaw.inference.state import HistogramState
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How far inferred histograms are from re-coded ones, as L1 distances (0 to 2).
+
+    Attributes
+    ----------
+    n_bags : int
+        How many bags were re-coded.
+    mean, worst : float
+        The L1 distance of a bag's two histograms: mean over the bags, and the largest.
+    allowed : float or None
+        The most that rounding and the state's stated bound can cause, where the state is exact;
+        None where it is approximate and promises nothing.
+    """
+
+    n_bags: int
+    mean: float
+    worst: float
+    allowed: float | None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether every bag is within ``allowed``; None where nothing was promised."""
+        return None if self.allowed is None else self.worst <= self.allowed
+
+    def record(self) -> dict[str, Any]:
+        """Return plain data, as JSON holds it."""
+        return {**asdict(self), "holds": self.holds}
+
+    def __str__(self) -> str:
+        text = f"L1 error {self.mean:.2g} on average, {self.worst:.2g} at worst, {self.n_bags} bags"
+        if self.allowed is None:
+            return f"{text}; an approximation"
+        verdict = "within" if self.holds else "BEYOND"
+        return f"{text}; {verdict} the {self.allowed:.2g} that rounding may cause"
+
+
+def compare(state: HistogramState, bags: Bags, sample: int, random_state: Any) -> Fidelity:
+    """Re-code ``sample`` bags with the kept words and compare with what the state infers."""
+    if isinstance(sample, bool) or not isinstance(sample, numbers.Integral) or sample < 1:
+        raise ParameterError(f"sample must be a whole number above 0; got {sample!r}.")
+    full = np.flatnonzero(bags.counts > 0)
+    if not len(full):
+        raise DataError("fidelity needs bags with descriptors; all are empty.")
+    rng = stream(seed_from(random_state), "fidelity")
+    chosen = np.sort(rng.choice(full, min(int(sample), len(full)), replace=False))
+    some = bags[chosen]
+    inferred = state.histograms[chosen].astype(np.float64)
+    errors = np.abs(inferred - state.recode(some)).sum(axis=1)
+    bound = state.bound()
+    # Each rounding of an entry to float32, on both sides, is relative to it, and a row sums to 1.
+    rounding = 0.0 if not errors.any() else 4 * 2.0**-24
+    allowed = (
+        None
+        if bound is None
+        else float((bound[chosen] + state.recoding_error(some)).max()) + rounding
+    )
+    return Fidelity(len(chosen), float(errors.mean()), float(errors.max()), allowed)

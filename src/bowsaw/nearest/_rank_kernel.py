@@ -1,0 +1,176 @@
+"""Each descriptor's nearest words in order: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
+
+MANY = 512
+"""Above this many candidates a row is sorted by NumPy instead of by counting."""
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _group_tops(
+    scores: NDArray[np.float32], half_norms: NDArray[np.float32], top: NDArray[np.float32]
+) -> None:
+    """Subtract the half norms in place; write the best score of each strided group."""
+    n_groups = len(top)
+    n_words = len(scores)
+    top[:] = LOWEST
+    for begin in range(0, n_words, n_groups):
+        part = scores[begin : begin + n_groups]
+        half = half_norms[begin : begin + n_groups]
+        for c in range(len(part)):
+            v = part[c] - half[c]
+            part[c] = v
+            top[c] = v if v > top[c] else top[c]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _count_from(values: NDArray[np.float32], limit: np.float32) -> int:
+    n = 0
+    for c in range(len(values)):
+        n += 1 if values[c] >= limit else 0
+    return n
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _limit(top: NDArray[np.float32], n_wanted: int) -> Any:
+    """Return a number that at least ``n_wanted`` of the group tops reach, and few more."""
+    low = top[0]
+    high = top[0]
+    for c in range(len(top)):
+        low = top[c] if top[c] < low else low
+        high = top[c] if top[c] > high else high
+    for _ in range(14):
+        middle = np.float32(0.5) * (low + high)
+        n = _count_from(top, middle)
+        if n >= n_wanted:
+            low = middle
+            if n <= n_wanted + 4:
+                break
+        else:
+            high = middle
+    return low
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
+    # Counted in float32: sums of whole numbers there are exact, and vector registers add them.
+    n = np.float32(0)
+    for j in range(len(keys)):
+        n += np.float32(1) if keys[j] > key else np.float32(0)
+    return int(n)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
+    """Write the permutation that sorts the first ``n`` keys falling; equal ones in their order.
+
+    ``keys`` may be overwritten from ``n`` on.
+    """
+    if n > MANY:
+        order[:n] = np.argsort(-keys[:n], kind="mergesort")
+        return
+    padded = n + (-n) % 16
+    padded = padded if padded < len(keys) else len(keys)
+    keys[n:padded] = LOWEST
+    some = keys[:padded]
+    order[:n] = -1
+    for i in range(n):
+        place = _n_above(some, keys[i])
+        while order[place] >= 0:
+            place += 1
+        order[place] = i
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _settle_run(
+    row: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    words: NDArray[np.int32],
+    distances: NDArray[np.float64],
+) -> None:
+    """Sort a run of words, too close for float32, by exact distance and then by position."""
+    for a in range(len(words)):
+        word = words[a]
+        distance = squared_distance(row, exact_words[word])
+        b = a
+        while b > 0 and (
+            distances[b - 1] > distance or (distances[b - 1] == distance and words[b - 1] > word)
+        ):
+            words[b] = words[b - 1]
+            distances[b] = distances[b - 1]
+            b -= 1
+        words[b] = word
+        distances[b] = distance
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def rank_rows(
+    products: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    exact_rows: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    error: NDArray[np.float32],
+    n_groups: int,
+    out: NDArray[Any],
+) -> None:
+    """Write each row's nearest words to ``out``, (n_rows, n_ranked), nearest first.
+
+    ``products`` is (n_rows, n_words) and is overwritten. Words are dealt into ``n_groups`` groups
+    (at least n_ranked, or all words); a limit that n_ranked of the groups' best scores reach leaves
+    few more than n_ranked candidates, which are sorted by float32 scores. Neighbours in that order
+    that differ by less than twice ``error`` are sorted anew by exact distances. An entry that a
+    word below the limit could precede is left out: padded with n_words.
+    """
+    n_rows, n_words = products.shape
+    n_ranked = out.shape[1]
+    top = np.empty(n_groups, np.float32)
+    keys = np.empty(n_words, np.float32)
+    chosen = np.empty(n_groups + 1, np.int32)
+    found = np.empty(n_words + 1, np.int32)
+    order = np.empty(n_words, np.int32)
+    sorted_words = np.empty(n_words, np.int32)
+    distances = np.empty(n_words, np.float64)
+    for i in range(n_rows):
+        scores = products[i]
+        _group_tops(scores, half_norms, top)
+        limit = LOWEST if n_groups == n_words else _limit(top, n_ranked)
+        # Appending always and counting only some avoids branches that nobody can predict.
+        n_chosen = 0
+        for c in range(n_groups):
+            chosen[n_chosen] = c
+            n_chosen += 1 if top[c] >= limit else 0
+        n = 0
+        for g in range(n_chosen):
+            for k in range(chosen[g], n_words, n_groups):
+                found[n] = k
+                n += 1 if scores[k] >= limit else 0
+        for a in range(n):
+            keys[a] = scores[found[a]]
+        _order(keys, n, order)
+        twice = 2 * error[i]
+        certain = LOWEST if n == n_words else limit + twice
+        for a in range(n):
+            sorted_words[a] = found[order[a]]
+        a = 0
+        while a < n and a < n_ranked:
+            b = a + 1
+            while b < n and keys[order[b - 1]] - keys[order[b]] <= twice:
+                b += 1
+            if b - a > 1:
+                _settle_run(exact_rows[i], exact_words, sorted_words[a:b], distances[a:b])
+            # A run is certain as a whole or not at all: what lies below the limit might be in it.
+            if keys[order[b - 1]] < certain:
+                break
+            for p in range(a, b if b < n_ranked else n_ranked):
+                out[i, p] = sorted_words[p]
+            a = b
+        for p in range(a, n_ranked):
+            out[i, p] = n_words
