@@ -32,7 +32,11 @@ descriptors cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +46,54 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import ParameterError
 from bowsaw.inference import _exact_kernel as kernel
+from bowsaw.inference.sketch import Sketch
 from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.nearest._scan_kernel import LOWEST, nearest_exactly, scan_best_two
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
-from bowsaw.parallel import ordered_map, single_threaded_blas
+from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 
 MOST_RANKED = 128
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
-INDEX_PARTS = 8
-BLOCK_ROWS = 8192
+SEGMENT_ROWS = 2**16
+SCORES_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of whole bags with its inverted index; bags and descriptors are numbered within it."""
+
+    rows: slice
+    bags: slice
+    bag_of: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    entry_rows: NDArray[Any]
+    entry_ranks: NDArray[np.uint8]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the index."""
+        return sum(a.nbytes for a in (self.bag_of, self.starts, self.entry_rows, self.entry_ranks))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The kept words, ascending, relative to the mean word of the full codebook."""
+
+    positions: Positions
+    words: NDArray[np.float32]
+    half_norms: NDArray[np.float32]
+
+
+class Newcomers:
+    """The words that come in with a move, ready to be compared with far descriptors."""
+
+    def __init__(self, search: WordSearch, sketch: Sketch, positions: Positions) -> None:
+        self.positions = positions
+        self.words = search.words[positions]
+        self.half_norms = search.half_norms[positions]
+        self.sketched, self.slack = sketch.words(self.words)
 
 
 class ExactState(HistogramState):
@@ -87,7 +129,7 @@ class ExactState(HistogramState):
 
     is_exact = True
     _by_column = ("_table", "_counts", "_touched")
-    _own = ("_rank", "_far", "_far_word", "_far_score", "_far_error")
+    _own = ("_rank", "_word", "_score", "_margin", "_n_far")
 
     def __init__(
         self,
@@ -106,17 +148,18 @@ class ExactState(HistogramState):
         self._search = WordSearch(words, skip=False)
         self._values = bags.values
         self._sizes = np.maximum(bags.counts, 1).astype(np.float32)
-        self._bag_of = np.repeat(np.arange(len(bags), dtype=np.int32), bags.counts)
+        self._sketch = Sketch(self._search, self._values, n_jobs)
         self._lists = ranked_words(bags, words, length, n_jobs=n_jobs, verbose=verbose)
-        self._index()
+        self._segments = list(ordered_map(self._segment, pairwise(cut(bags.offsets)), n_jobs))
         n = bags.n_descriptors
         self._rank = np.zeros(n, dtype=np.uint8)
-        self._far = np.empty(0, dtype=np.int32)
-        self._far_word = np.full(n, -1, dtype=np.int32)
-        self._far_score = np.zeros(n, dtype=np.float32)
-        self._far_error = np.zeros(n, dtype=np.float32)
+        self._word = np.zeros(n, dtype=np.int32)
+        self._score = np.zeros(n, dtype=np.float32)
+        self._margin = np.zeros(n, dtype=np.float32)
+        self._n_far = np.zeros(len(self._segments), dtype=np.int64)
         self._counts = np.zeros(self._table.shape, dtype=np.int32)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
+        self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
         self.reset()
 
     @property
@@ -127,89 +170,95 @@ class ExactState(HistogramState):
     @property
     def n_far(self) -> int:
         """Descriptors that have no kept word in their list at the moment."""
-        return len(self._far)
+        return int(self._n_far.sum())
 
-    def _index(self) -> None:
-        """Invert the lists: the (descriptor, rank) entries of each word, by descriptor."""
-        n_words = self._book.n_words
-        limits = np.linspace(0, len(self._lists), INDEX_PARTS + 1).astype(int)
-        parts = [slice(a, b) for a, b in pairwise(limits)]
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the state holds in arrays."""
+        return super().n_bytes + self._sketch.n_bytes + sum(s.n_bytes for s in self._segments)
 
-        def count(part: slice) -> NDArray[np.int64]:
-            n = np.zeros(n_words + 1, dtype=np.int64)
-            kernel.count_entries(self._lists[part], n)
-            return n
-
-        counts = np.array(list(ordered_map(count, parts, self._n_jobs)))
-        totals = counts[:, :n_words].sum(axis=0)
-        self._starts = np.concatenate([[0], np.cumsum(totals)])
-        self._entry_rows = np.empty(int(self._starts[-1]), dtype=np.int32)
-        self._entry_ranks = np.empty(int(self._starts[-1]), dtype=np.uint8)
-        places = self._starts + np.concatenate(
-            [np.zeros((1, n_words + 1), dtype=np.int64), np.cumsum(counts, axis=0)[:-1]]
-        )
-
-        def place(number: int) -> None:
-            part = parts[number]
-            kernel.place_entries(
-                self._lists[part], part.start, places[number], self._entry_rows, self._entry_ranks
-            )
-
-        for _ in ordered_map(place, range(INDEX_PARTS), self._n_jobs):
-            pass
+    def _segment(self, limits: tuple[int, int]) -> Segment:
+        """Invert the lists of a run of bags."""
+        assert self._bags is not None
+        bags = slice(*limits)
+        offsets = self._bags.offsets
+        rows = slice(int(offsets[limits[0]]), int(offsets[limits[1]]))
+        counts = np.diff(offsets)[bags]
+        bag_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        lists = self._lists[rows]
+        starts = np.empty(self._book.n_words + 2, dtype=np.int64)
+        small = len(lists) <= 2**16
+        entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
+        entry_ranks = np.empty(lists.size, dtype=np.uint8)
+        kernel.invert(lists, starts, entry_rows, entry_ranks)
+        return Segment(rows, bags, bag_of, starts, entry_rows, entry_ranks)
 
     # -- from scratch ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        blocks = [
-            (a, min(a + BLOCK_ROWS, len(self._rank))) for a in range(0, len(self._rank), BLOCK_ROWS)
-        ]
+        kept = self._kept_now()
 
-        def one(limits: tuple[int, int]) -> None:
-            part = slice(*limits)
-            kernel.walk_all(self._lists[part], self._column, self._rank[part])
+        def one(number: int) -> None:
+            part = self._segments[number]
+            rows, bags = part.rows, part.bags
+            far = np.empty(rows.stop - rows.start, dtype=np.int32)
+            n_far = kernel.begin(
+                self._lists[rows],
+                self._column,
+                self._rank[rows],
+                self._word[rows],
+                self._score[rows],
+                far,
+            )
+            self._n_far[number] = n_far
+            self._word[rows][far[:n_far]] = self._search_far(part, far[:n_far], kept)
+            kernel.fill(
+                self._word[rows],
+                part.bag_of,
+                self._column,
+                self._counts[: self.n_kept, bags],
+                self._sizes[bags],
+                self._table[: self.n_kept, bags],
+            )
 
-        for _ in ordered_map(one, blocks, self._n_jobs, ahead=8):
-            pass
-        self._far_word[:] = -1
-        self._list_far()
-        self._far_word[self._far] = self._search_far(self._far)
-        counts = self._counts[: self.n_kept]
-        counts[:] = 0
-        kernel.fill_counts(
-            self._lists, self._bag_of, self._column, self._rank, self._far_word, counts
-        )
-        kernel.divide(counts, self._sizes, self._table[: self.n_kept])
+        self._each(one)
 
-    def _list_far(self) -> None:
-        rows = np.empty(len(self._rank) + 1, dtype=np.int32)
-        self._far = rows[: kernel.far_rows(self._rank, rows)].copy()
-
-    def _search_far(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the nearest kept word of each of these descriptors; note its score and error."""
-        if not len(rows):
-            return np.empty(0, dtype=np.int32)
-        # Not _kept: until a move is over, it still names words whose columns are to be removed.
-        kept = np.flatnonzero(self._column[:-1] >= 0)
-        search = WordSearch(self._search.exact_words[kept], skip=False)
-        out = np.empty(len(rows), dtype=np.int32)
-
-        def one(begin: int) -> None:
-            some = rows[begin : begin + search.block_rows]
-            values = self._values[some].astype(np.float32)
-            codes = kept[search.find(values).code].astype(np.int32)
-            out[begin : begin + len(some)] = codes
-            centred, error = self._search.centre_rows(values)
-            scores = np.empty(len(some), dtype=np.float32)
-            kernel.score_rows(centred, codes, self._search.words, self._search.half_norms, scores)
-            self._far_score[some] = scores
-            self._far_error[some] = error
-
+    def _each(self, work: Callable[[int], None], threads: bool = True) -> None:
+        """Do the work on every segment."""
         with single_threaded_blas():
-            for _ in ordered_map(
-                one, range(0, len(rows), search.block_rows), self._n_jobs, ahead=8
-            ):
+            n_jobs = self._n_jobs if threads else 1
+            for _ in ordered_map(work, range(len(self._segments)), n_jobs, ahead=8):
                 pass
+
+    def _kept_now(self) -> Kept:
+        # Not _kept: until a move is over, it still names words whose columns are to be removed.
+        positions = np.flatnonzero(self._column[:-1] >= 0)
+        return Kept(positions, self._search.words[positions], self._search.half_norms[positions])
+
+    def _search_far(self, part: Segment, rows: NDArray[np.int32], kept: Kept) -> NDArray[np.int32]:
+        """Return the nearest kept word of some descriptors; note its score and the margin."""
+        search, values = self._search, self._values[part.rows]
+        scores, margins = self._score[part.rows], self._margin[part.rows]
+        out = np.empty(len(rows), dtype=np.int32)
+        n_block = int(np.clip(SCORES_BYTES // (4 * len(kept.positions)), 16, 4096))
+        for at in range(0, len(rows), n_block):
+            some = rows[at : at + n_block]
+            centred = self._rows_scratch.take(len(some), search.words.shape[1])
+            kernel.centre_rows(values, some, search.centre, centred)
+            error = search.score_errors(centred)
+            best = np.full(len(some), LOWEST, dtype=np.float32)
+            second = best.copy()
+            code = np.zeros(len(some), dtype=np.int32)
+            products = self._scores_scratch.take(len(kept.positions), len(some))
+            np.dot(kept.words, centred.T, out=products)
+            scan_best_two(products, kept.half_norms, 0, best, second, code)
+            unsure = np.flatnonzero(best - second <= 2 * error)
+            if len(unsure):
+                exact = values[some[unsure]].astype(np.float32)
+                code[unsure] = nearest_exactly(exact, search.exact_words[kept.positions])
+            out[at : at + len(some)] = kept.positions[code]
+            scores[some] = best
+            margins[some] = self._sketch.margin(error)
         return out
 
     # -- following a move ------------------------------------------------------------------------
@@ -221,122 +270,103 @@ class ExactState(HistogramState):
         in_: Positions,
         in_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        touched = self._touched
-        touched[:] = 0
-        touched[out_columns] = 1
-        books = (self._sizes, self._counts, self._table, touched)
-        n_lost = self._release(out, out_columns)
-        n_far_lost = 0
-        if len(self._far) and len(out):
-            was = np.full(self._book.n_words, -1, dtype=np.int32)
-            was[out] = out_columns
-            sizes, counts, table, _ = books
-            n_far_lost = kernel.release_far(
-                self._far,
-                self._column,
-                was,
-                self._bag_of,
-                sizes,
-                self._far_word,
-                counts,
-                table,
-                touched,
-            )
-        n_back = kernel.claim(
-            in_,
-            in_columns,
-            self._starts,
-            self._entry_rows,
-            self._entry_ranks,
-            self._lists,
-            self._bag_of,
-            self._column,
-            self._sizes,
-            self._rank,
-            self._far_word,
-            self._counts,
-            self._table,
-            touched,
-        )
-        if n_lost or n_back:
-            self._list_far()
-        if len(self._far):
-            self._settle_far(in_, n_lost + n_far_lost > 0)
-        return np.flatnonzero(touched)
+        held = self._column.copy()
+        held[out] = out_columns
+        self._touched[:] = 0
+        self._touched[out_columns] = 1
+        self._touched[in_columns] = 1
+        # Many descriptors and few cells: whole columns are divided in the end instead.
+        n_moving = len(self._rank) * (len(out) + len(in_)) // self.n_kept
+        often = n_moving > self.n_kept * self._n_bags // 4
+        newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
+        kept = cache(self._kept_now)
 
-    def _release(self, out: Positions, out_columns: NDArray[np.int64]) -> int:
-        most = int((self._starts[out + 1] - self._starts[out]).sum())
-        rows = np.empty(most, dtype=np.int32)
-        n_of = np.zeros(len(out), dtype=np.int64)
-        n = kernel.owned(
-            out, self._starts, self._entry_rows, self._entry_ranks, self._rank, rows, n_of
-        )
-        rows = rows[:n]
-        found = np.empty(n, dtype=np.uint8)
-
-        def one(begin: int) -> None:
-            part = slice(begin, begin + BLOCK_ROWS)
-            kernel.walk(self._lists, rows[part], self._column, self._rank, found[part])
-
-        for _ in ordered_map(one, range(0, n, BLOCK_ROWS), self._n_jobs, ahead=8):
-            pass
-        return int(
-            kernel.release(
-                rows,
-                n_of,
-                out_columns,
-                found,
-                self._lists,
-                self._bag_of,
-                self._column,
-                self._sizes,
-                self._rank,
-                self._far_word,
-                self._counts,
-                self._table,
+        def one(number: int) -> None:
+            part = self._segments[number]
+            rows, bags = part.rows, part.bags
+            bag_of, rank, word = part.bag_of, self._rank[rows], self._word[rows]
+            books = (
+                often,
+                self._counts[:, bags],
+                self._sizes[bags],
+                self._table[:, bags],
                 self._touched,
             )
-        )
-
-    def _settle_far(self, in_: Positions, some_lost: bool) -> None:
-        """Compare far descriptors with the incoming words, or all kept ones where theirs went."""
-        winner = np.empty(len(self._far), dtype=np.int32)
-
-        def one(begin: int) -> None:
-            part = slice(begin, begin + BLOCK_ROWS)
-            kernel.challenge(
-                self._far[part],
+            self._n_far[number] += kernel.move(
+                out,
+                out_columns,
                 in_,
-                self._values,
-                self._search.centre,
-                self._search.words,
-                self._search.half_norms,
-                self._search.exact_words,
-                self._far_word,
-                self._far_score,
-                self._far_error,
-                winner[part],
+                in_columns,
+                part.starts,
+                part.entry_rows,
+                part.entry_ranks,
+                self._lists[rows],
+                bag_of,
+                self._column,
+                held,
+                rank,
+                word,
+                self._score[rows],
+                *books,
             )
+            if self._n_far[number]:
+                lost, won, winners = self._challenge(part, newcomers())
+                if len(lost):
+                    found = self._search_far(part, lost, kept())
+                    kernel.settle(lost, found, bag_of, self._column, held, word, *books)
+                kernel.settle(won, winners, bag_of, self._column, held, word, *books)
+            if often:
+                kernel.divide_touched(*books[1:])
 
-        for _ in ordered_map(one, range(0, len(self._far), BLOCK_ROWS), self._n_jobs, ahead=8):
-            pass
-        if some_lost:
-            lost = winner < 0
-            winner[lost] = self._search_far(self._far[lost])
-        kernel.settle_far(
-            self._far,
-            winner,
-            self._bag_of,
+        # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
+        self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
+        return np.flatnonzero(self._touched)
+
+    def _challenge(self, part: Segment, newcomers: Newcomers) -> tuple[NDArray[np.int32], ...]:
+        """Return which far descriptors lost their word, which found a better one, and those."""
+        rows = part.rows
+        lost, won, winners = np.empty((3, rows.stop - rows.start + 1), dtype=np.int32)
+        n_lost, n_won = kernel.challenge(
+            self._sketch.rows[:, rows],
+            self._sketch.rest[rows],
+            newcomers.positions,
+            newcomers.sketched,
+            newcomers.slack,
+            newcomers.words,
+            newcomers.half_norms,
+            self._values[rows],
+            self._search.centre,
+            self._search.exact_words,
             self._column,
-            self._sizes,
-            self._far_word,
-            self._counts,
-            self._table,
-            self._touched,
+            self._rank[rows],
+            self._word[rows],
+            self._score[rows],
+            self._margin[rows],
+            lost,
+            won,
+            winners,
         )
+        return lost[:n_lost], won[:n_won], winners[:n_won]
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
+
+
+def cut(offsets: NDArray[np.int64]) -> list[int]:
+    """Return where segments begin and end, as numbers of bags: at most 65 536 descriptors each.
+
+    A bag that is larger than that is a segment by itself.
+
+    Examples
+    --------
+    >>> cut(np.array([0, 40_000, 60_000, 90_000, 200_000, 200_000]))
+    [0, 2, 3, 4, 5]
+    """
+    cuts = [0]
+    for bag in range(1, len(offsets)):
+        if offsets[bag] - offsets[cuts[-1]] > SEGMENT_ROWS and bag - 1 > cuts[-1]:
+            cuts.append(bag - 1)
+    return [*cuts, len(offsets) - 1] if len(offsets) > 1 else [0, 0]
 
 
 def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_bytes: int) -> int:
@@ -348,7 +378,7 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     (128, 1)
     """
     if n_ranked is None:
-        entry = 7 if n_words < 2**16 else 9
+        entry = 5 if n_words < 2**16 else 7
         fits = max_bytes // (entry * max(n_descriptors, 1))
         most = LIMIT_RANKED if n_words <= LIMIT_RANKED else MOST_RANKED
         return int(max(1, min(n_words, most, fits)))

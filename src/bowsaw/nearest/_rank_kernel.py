@@ -90,6 +90,16 @@ def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def _error(row_norm: float, word_norm: float, errors: tuple[float, float, float]) -> Any:
+    """Return the error of a score, from the squared norm of the row and the norm of the word."""
+    relative, far, least = errors
+    # A little more, for the roundings of this bound and of the norms.
+    return 1.0001 * (
+        relative * (np.sqrt(row_norm) * word_norm + word_norm**2) + far * row_norm + least
+    )
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def _settle_run(
     row: NDArray[np.float32],
     exact_words: NDArray[np.float32],
@@ -117,7 +127,9 @@ def rank_rows(
     half_norms: NDArray[np.float32],
     exact_rows: NDArray[np.float32],
     exact_words: NDArray[np.float32],
-    error: NDArray[np.float32],
+    row_norms: NDArray[np.float32],
+    errors: tuple[float, float, float],
+    largest: float,
     n_groups: int,
     out: NDArray[Any],
 ) -> None:
@@ -126,8 +138,10 @@ def rank_rows(
     ``products`` is (n_rows, n_words) and is overwritten. Words are dealt into ``n_groups`` groups
     (at least n_ranked, or all words); a limit that n_ranked of the groups' best scores reach leaves
     few more than n_ranked candidates, which are sorted by float32 scores. Neighbours in that order
-    that differ by less than twice ``error`` are sorted anew by exact distances. An entry that a
-    word below the limit could precede is left out: padded with n_words.
+    that differ by less than twice their error are sorted anew by exact distances. An entry that a
+    word below the limit could precede is left out: padded with n_words. ``row_norms`` are squared,
+    ``errors`` the factors of the error of a score (see ``_error``), and ``largest`` the norm of the
+    largest word; candidates are seldom that large, and so their errors not either.
     """
     n_rows, n_words = products.shape
     n_ranked = out.shape[1]
@@ -155,8 +169,13 @@ def rank_rows(
         for a in range(n):
             keys[a] = scores[found[a]]
         _order(keys, n, order)
-        twice = 2 * error[i]
-        certain = LOWEST if n == n_words else limit + twice
+        norm = np.float32(0)
+        for a in range(n):
+            norm = half_norms[found[a]] if half_norms[found[a]] > norm else norm
+        twice = 2 * _error(row_norms[i], np.sqrt(2.0 * norm), errors)
+        certain = LOWEST
+        if n < n_words:
+            certain = np.float32(limit + 2 * _error(row_norms[i], largest, errors))
         for a in range(n):
             sorted_words[a] = found[order[a]]
         a = 0

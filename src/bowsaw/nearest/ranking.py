@@ -87,11 +87,12 @@ def ranked_words(
     out = np.empty((bags.n_descriptors, n_ranked), dtype=list_dtype(n_words))
     columns = np.ascontiguousarray(search.words.T)
     n_rows = int(np.clip(SCORES_BYTES // (4 * n_words), 8, 1024))
+    errors = (search.score_error, search.far_error, search.least_error)
     products = Scratch()
 
     def one(limits: tuple[int, int]) -> int:
         rows = bags.read(*limits)
-        centred, error = search.centre_rows(rows)
+        centred, norms = search.centre_rows(rows)
         for begin in range(0, len(rows), n_rows):
             part = slice(begin, min(begin + n_rows, len(rows)))
             scores = products.take(part.stop - begin, n_words)
@@ -101,7 +102,9 @@ def ranked_words(
                 search.half_norms,
                 rows[part],
                 search.exact_words,
-                error[part],
+                norms[part],
+                errors,
+                search.largest,
                 n_groups,
                 out[limits[0] + begin : limits[0] + part.stop],
             )

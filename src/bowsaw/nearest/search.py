@@ -127,9 +127,7 @@ class WordSearch:
     def _prepare_bounds(self, norms: NDArray[np.float64], always: bool) -> None:
         """Find the directions of the bound and the words along them, if that saves work."""
         n_dims = self.words.shape[1]
-        wide = self.words.astype(np.float64)
-        energy, axes = np.linalg.eigh(wide.T @ wide)
-        energy, axes = energy[::-1], axes[:, ::-1]
+        energy, axes = self._axes()
         share = np.cumsum(energy) / max(float(energy.sum()), 1e-300)
         # One less than a multiple of 8: with the column of norms the product is a whole number of
         # vector registers deep.
@@ -138,12 +136,27 @@ class WordSearch:
         if 2 * n_kept > n_dims and not always:
             return
         self.directions = np.ascontiguousarray(axes[:, :n_kept], dtype=np.float32)
-        along = wide @ self.directions.astype(np.float64)
-        along_error = np.sqrt(n_kept) * _rounding(n_dims + 8)
-        spread = along_error * (2 + along_error) + 2 * _rounding(n_dims + 8)
+        along = self.words.astype(np.float64) @ self.directions.astype(np.float64)
+        spread = self.spread(n_kept)
         left = np.sqrt(np.maximum(norms - (along**2).sum(axis=1), 0) + spread * norms)
         self.bound_words = np.concatenate([along, left[:, None]], axis=1).astype(np.float32)
         self.bound_error = spread
+
+    def _axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the energies of the words' principal directions, falling, and the directions."""
+        wide = self.words.astype(np.float64)
+        energy, axes = np.linalg.eigh(wide.T @ wide)
+        return energy[::-1], axes[:, ::-1]
+
+    def principal(self, n_directions: int) -> NDArray[np.float32]:
+        """Return the words' first principal directions, ``(n_dims, n_directions)`` or fewer."""
+        return np.ascontiguousarray(self._axes()[1][:, :n_directions], dtype=np.float32)
+
+    def spread(self, n_directions: int) -> float:
+        """Return s: how far, relative to ‖x‖ ‖c‖, a bound of so many directions may fall short."""
+        n_dims = self.words.shape[1]
+        along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
+        return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
     def find(self, rows: NDArray[np.float32], guess: NDArray[np.int32] | None = None) -> Found:
         """Find the nearest word of each row, in the calling thread.
@@ -160,7 +173,8 @@ class WordSearch:
         -------
         Found
         """
-        centred, norms, size, error = self._measure(rows)
+        centred, norms = self.centre_rows(rows)
+        size, error = self._errors(norms)
         code = np.zeros(len(rows), dtype=np.int32)
         best = np.full(len(rows), LOWEST, dtype=np.float32)
         if self.directions is None:
@@ -174,27 +188,32 @@ class WordSearch:
     def centre_rows(
         self, rows: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the rows centred on the mean word, and a bound of the error of their scores.
+        """Return the rows centred on the mean word, and the squares of their norms.
 
         The centred rows are good until the thread's next call of a method of this search.
         """
-        centred, _, _, error = self._measure(rows)
-        return centred, error
-
-    def _measure(
-        self, rows: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the centred rows, their squared norms, the size of their scores and its error."""
         norms = np.empty(len(rows), dtype=np.float32)
         centred = self._centred.take(*rows.shape)
         with np.errstate(over="ignore"):
             np.subtract(rows, self.centre, out=centred)
         squared_norms(centred, norms)
         check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
+        return centred, norms
+
+    def score_errors(self, centred: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a bound of the error of any score of each row, given relative to the mean word."""
+        norms = np.empty(len(centred), dtype=np.float32)
+        squared_norms(centred, norms)
+        return self._errors(norms)[1]
+
+    def _errors(
+        self, norms: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the size of the scores of rows of these squared norms, and their error."""
         size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
         error = size * np.float32(self.score_error) + np.float32(self.least_error)
         error += norms * np.float32(self.far_error)
-        return centred, norms, size, error
+        return size, error
 
     def _scan_all(
         self,
