@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data
-from benchmarks.peers import MEASUREMENTS, QUICK, WITH_FAISS, best_blas_core
+from benchmarks.peers import MEASUREMENTS, QUICK, TOLD_ONLY, WITH_FAISS, best_blas_core
 from benchmarks.report import write_report
 from benchmarks.timing import hardware
 
@@ -44,6 +44,8 @@ def main() -> int:
     core = best_blas_core()
     for name in options.only or list(MEASUREMENTS):
         variants: list[tuple[str, dict[str, str]]] = [(name, {})]
+        if name in TOLD_ONLY and core:
+            variants = [(name, {"OPENBLAS_CORETYPE": core})]
         if name in WITH_FAISS and core:
             variants.append((name + TOLD, {"OPENBLAS_CORETYPE": core}))
         for label, more in variants:

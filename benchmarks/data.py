@@ -91,6 +91,35 @@ def words(n_words: int) -> NDArray[np.float32]:
     return np.array(book.words)
 
 
+def corpus(n_images: int, n_words: int) -> tuple[bs.Bags, bs.Codebook]:
+    """Return the bags of training images and a codebook from others, as the protocol has them.
+
+    15-Scenes: split 0, up to 750 images, evenly over the classes; else packaged pictures.
+    """
+    train = _parts()[1]
+    chosen = np.linspace(0, len(train) - 1, min(n_images, len(train))).astype(int)
+    return train[chosen], _codebook(n_words)
+
+
+@cache
+def _parts() -> tuple[bs.Bags, bs.Bags]:
+    folder = scenes()
+    if folder is None:
+        found = bs.DenseSift().transform(_crops(100))
+        return found[::2], found[1::2]
+    images = bs.ImageFolder(folder)
+    split = images.split(codebook=50, train=50, seed=0)
+    sift = bs.DenseSift()
+    return sift.transform(images[split.codebook]), sift.transform(images[split.train])
+
+
+@cache
+def _codebook(n_words: int) -> bs.Codebook:
+    model = bs.KMeansCodebook(n_words, max_iter=5, random_state=0)
+    book: bs.Codebook = model.fit(_parts()[0]).codebook_
+    return book
+
+
 def write_folder(folder: Path, n: int) -> None:
     """Write ``n`` pictures as a folder of five classes."""
     for i, picture in enumerate(pictures(n)):

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info
 
 import bowsaw as bs
 from benchmarks import data
+from benchmarks.inference import whatif_curves, whatif_hard, whatif_soft
 from benchmarks.timing import alternate, bowsaw, peak_anonymous
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.nearest.search import nearest_words
@@ -319,6 +320,9 @@ MEASUREMENTS = {
     "memory": memory,
     "curves": curves,
     "accuracy": accuracy,
+    "whatif_hard": whatif_hard,
+    "whatif_soft": whatif_soft,
+    "whatif_curves": whatif_curves,
 }
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -329,6 +333,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "memory": {"n_pictures": 5, "n_words": 10},
     "curves": {"scale": 0.01},
     "accuracy": {"splits": 1, "n_words": 20},
+    "whatif_hard": {"n_images": 8, "n_words": 300, "rounds": 1, "moves": 3},
+    "whatif_soft": {"n_images": 8, "n_words": 60, "rounds": 1, "moves": 3},
+    "whatif_curves": {"scale": 0.02, "moves": 3},
 }
 
 TARGETS = {
@@ -348,6 +355,8 @@ ASKED = {
 # faiss brings a BLAS of its own that may not know a new processor and then runs its slowest code.
 # It is measured as installed, and again told what the processor is.
 WITH_FAISS = ("hard_coding", "kmeans")
+# Here the faster of two peers is taken, so only the harder measurement is of interest.
+TOLD_ONLY = ("whatif_hard",)
 
 
 def best_blas_core() -> str | None:

@@ -20,6 +20,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
     """Write the page."""
     measured = results["measured"]
     parts = [_HEAD, _hardware(results["hardware"]), _ratios(measured)]
+    if "whatif_hard" in measured or "whatif_soft" in measured:
+        parts.append(_inference(measured))
     if measured.get("accuracy", {}).get("accuracy"):
         parts.append(_accuracy(measured["accuracy"]["accuracy"]))
     if "memory" in measured:
@@ -60,6 +62,43 @@ def _ratios(measured: dict[str, Any]) -> str:
         "measurement with faiss told what the processor is (`OPENBLAS_CORETYPE`): the harder peer.",
         "",
     ]
+    return "\n".join(rows)
+
+
+def _inference(measured: dict[str, Any]) -> str:
+    found = [measured[name] for name in ("whatif_hard", "whatif_soft") if name in measured]
+    rows = [
+        "## Inference against re-coding",
+        "",
+        f"{found[0]['size']}, {found[0]['threads']} threads on both sides. A move replaces words "
+        "at random; re-coding is the faster of `hard_histograms` and faiss's flat search told its "
+        "CPU (hard), and `soft_histograms` (soft), with the kept words alone. Medians over moves "
+        "from several random sets of kept words.",
+        "",
+        "| state | kept of | replaced | a move | re-coding | times faster | asked | answer |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    every = [row for result in found for row in result["rows"]]
+    for row in (r for r in every if "ours" in r):
+        rows.append(
+            f"| {row['state']} | {row['kept']} of {row['of']} | {row['replaced']} | "
+            f"{1e3 * row['ours']:.3g} ms | {1e3 * row['peer']:.3g} ms ({row['fastest']}) | "
+            f"**{row['peer'] / row['ours']:.3g}** | ≥ {row['asked']:g} | "
+            f"{'' if row['same'] else 'NO: '}{row['answer']} |"
+        )
+    rows += [
+        "",
+        "| building | words | seconds | times one coding | asked | peak memory | allowed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in (r for r in every if "building" in r):
+        asked = "" if row["asked"] is None else f"≤ {row['asked']:g}"
+        rows.append(
+            f"| {row['state']} | {row['of']} | {row['building']:.3g} | "
+            f"**{row['building'] / row['coding']:.2f}** | {asked} | "
+            f"**{row['peak'] / 2**20:.0f} MiB** | ≤ {row['room'] / 2**20:.0f} MiB |"
+        )
+    rows += ["", "Peak memory is the growth of anonymous memory while the state is built.", ""]
     return "\n".join(rows)
 
 

@@ -7,12 +7,15 @@ import platform
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def alternate(repeats: int, **sides: Callable[[], Any]) -> dict[str, float]:
@@ -63,6 +66,32 @@ def peak_anonymous(command: list[str]) -> int:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)}: {trouble.decode()}")
     return peak
+
+
+def peak_during(work: Callable[[], T]) -> tuple[T, int]:
+    """Return what ``work`` returns, and by how much anonymous memory grew meanwhile; Linux only."""
+    status = Path("/proc/self/status")
+
+    def now() -> int:
+        found = re.search(r"RssAnon:\s+(\d+) kB", status.read_text())
+        return int(found[1]) * 1024 if found else 0
+
+    before = peak = now()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.005):
+            peak = max(peak, now())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        result = work()
+    finally:
+        done.set()
+        watcher.join()
+    return result, max(peak, now()) - before
 
 
 def bowsaw(*arguments: str) -> list[str]:

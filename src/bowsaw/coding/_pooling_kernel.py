@@ -63,23 +63,23 @@ def _behind(product: Any, half_norm: Any, best: Any) -> Any:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def pool_soft(
+def weigh(
     products: NDArray[np.float32],
     half_norms: NDArray[np.float32],
     factor: float,
-    sums: NDArray[np.float64],
+    total: NDArray[np.float32],
 ) -> None:
-    """Turn products into soft codes in place and add them to ``sums``, one number a word.
+    """Turn products into weights in place, and write each row's total.
 
     ``products`` is (n_words, n_rows): words down, descriptors across. The weight of word j for row
-    i is exp(factor · (score_ji − best score of i)), divided by the row's total: the largest is 1,
-    so no row can vanish, and a weight below 2⁻¹⁰⁰ counts as that. ``factor`` is
-    2 · sharpness / scale²: a score is minus half a squared distance up to a constant of the row.
+    i is exp(factor · (score_ji − best score of i)): the largest is 1, so no row can vanish, and a
+    weight below 2⁻¹⁰⁰ counts as that. ``factor`` is 2 · sharpness / scale²: a score is minus half a
+    squared distance up to a constant of the row.
     """
     n_words, n_rows = products.shape
     best = np.empty(n_rows, np.float32)
-    total = np.zeros(n_rows, np.float32)
     best[:] = LOWEST
+    total[:] = 0
     a = np.float32(factor * 1.4426950408889634)
     whole = n_words - n_words % 4
     # Four words at a time: the running best is read and written once for all of them.
@@ -115,6 +115,22 @@ def pool_soft(
             e = _exp2(a * _behind(row[i], h, best[i]))
             row[i] = e
             total[i] += e
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def pool_soft(
+    products: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    factor: float,
+    sums: NDArray[np.float64],
+) -> None:
+    """Turn products into soft codes and add them to ``sums``, one number a word.
+
+    The code of row i is its weights (see ``weigh``) divided by their total.
+    """
+    n_words, n_rows = products.shape
+    total = np.empty(n_rows, np.float32)
+    weigh(products, half_norms, factor, total)
     for i in range(n_rows):
         total[i] = np.float32(1) / total[i]
     for j in range(n_words):

@@ -16,6 +16,9 @@ itself, so its histogram does not depend on its company, nor on the number of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +32,73 @@ from bowsaw.progress import Progress
 BLOCK_BYTES = 2**20
 TASK_BAGS = 4
 _PERPLEXITY_SAMPLE = 2000
+
+
+class WordScores:
+    """Products of descriptors with words, a block at a time; made once, then shared by threads.
+
+    The score of a word is its product with the descriptor minus half its squared norm, everything
+    centred: minus half the squared distance, up to a constant of the descriptor.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n_words, n_dims), float32
+        In the stored units of the descriptors.
+    centre : ndarray of shape (n_dims,), float32, optional
+        What both are centred on; the mean word by default.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (n_dims,), float32
+        What both are centred on.
+    half_norms : ndarray of shape (n_words,), float32
+        Half the squared norms of the centred words.
+    largest : float
+        The largest norm of a centred word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = WordScores(np.array([[0.0], [2.0]], dtype=np.float32))
+    >>> [products.tolist() for _, products in scores.blocks(np.array([[4.0]]))]
+    [[[-3.0], [3.0]]]
+    """
+
+    def __init__(
+        self, words: NDArray[np.float32], centre: NDArray[np.float32] | None = None
+    ) -> None:
+        # Distances do not change when everything moves, and small numbers round less.
+        mean = words.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self.centre = mean if centre is None else centre
+        with np.errstate(over="ignore"):
+            self._words = np.ascontiguousarray(words - self.centre)
+        exact = np.einsum("kd,kd->k", self._words, self._words, dtype=np.float64)
+        self.largest = float(np.sqrt(exact.max()))
+        check_size("words", self.largest)
+        self.half_norms = (exact / 2).astype(np.float32)
+        self._most_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
+        self._blocks, self._rooms = Scratch(), Scratch()
+
+    def blocks(
+        self, rows: NDArray[Any]
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Yield, for consecutive blocks of rows, the centred block and its products.
+
+        The products are ``(n_words, n_rows_of_the_block)``. Both are good until the next block.
+        """
+        # Blocks of one size: a short last one would waste most of its matrix product.
+        n_blocks = max(1, -(-len(rows) // self._most_rows))
+        n_rows = 16 * max(1, -(-len(rows) // (16 * n_blocks)))
+        for start in range(0, len(rows), n_rows):
+            part = rows[start : start + n_rows]
+            block = self._blocks.take(*part.shape)
+            with np.errstate(over="ignore"):
+                np.subtract(part, self.centre, out=block)
+            if rows.dtype != np.uint8:
+                check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
+            products = self._rooms.take(len(self._words), len(block))
+            np.dot(self._words, block.T, out=products)
+            yield block, products
 
 
 def soft_histograms(
@@ -70,34 +140,14 @@ def soft_histograms(
     if out is None:
         out = np.empty((len(bags), len(words)), dtype=np.float32)
     target = out
-    # Distances do not change when everything moves, and small numbers round less.
-    centre = words.mean(axis=0, dtype=np.float64).astype(np.float32)
-    with np.errstate(over="ignore"):
-        centred = np.ascontiguousarray(words - centre)
-    exact = np.einsum("kd,kd->k", centred, centred, dtype=np.float64)
-    check_size("words", float(np.sqrt(exact.max())))
-    half_norms = (exact / 2).astype(np.float32)
-    # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
-    factor = min(2 * sharpness / bags.scale**2, 1e38)
-    most_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
-    blocks, rooms = Scratch(), Scratch()
+    scores = WordScores(words)
+    factor = score_factor(sharpness, bags.scale)
 
     def one(bag: int) -> None:
         rows = bags[bag]
         sums = np.zeros(len(words), dtype=np.float64)
-        # Blocks of one size: a short last one would waste most of its matrix product.
-        n_blocks = max(1, -(-len(rows) // most_rows))
-        n_rows = 16 * max(1, -(-len(rows) // (16 * n_blocks)))
-        for start in range(0, len(rows), n_rows):
-            part = rows[start : start + n_rows]
-            block = blocks.take(*part.shape)
-            with np.errstate(over="ignore"):
-                np.subtract(part, centre, out=block)
-            if rows.dtype != np.uint8:
-                check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
-            products = rooms.take(len(words), len(block))
-            np.dot(centred, block.T, out=products)
-            pool_soft(products, half_norms, factor, sums)
+        for _, products in scores.blocks(rows):
+            pool_soft(products, scores.half_norms, factor, sums)
         target[bag] = sums / max(len(rows), 1)
 
     def some(first: int) -> int:
@@ -113,6 +163,12 @@ def soft_histograms(
         for n_done in ordered_map(some, range(0, len(bags), TASK_BAGS), n_jobs, ahead=8):
             bar.step(n_done)
     return out
+
+
+def score_factor(sharpness: float, scale: float) -> float:
+    """Return what a difference of scores in stored units is multiplied by in the exponent."""
+    # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
+    return min(2 * sharpness / scale**2, 1e38)
 
 
 def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: int) -> float:

@@ -7,8 +7,8 @@ that segments can be worked on by several threads: they share no row of any arra
 ``rank`` is each descriptor's place in its ranked list, ``FAR`` where no listed word is kept, and
 ``code`` its word (a position; n_words for none). ``column`` gives the column of a word, -1 for a
 pruned one and for n_words; ``held`` is the same but outgoing words still have theirs. ``score`` of
-a far descriptor is that of its word, and ``NEVER`` of the others; two scores within ``margin`` are
-too close to tell. ``counts`` and ``table`` are (n_columns, n_bags).
+a far descriptor is that of its word; two scores within ``margin`` are too close to tell.
+``counts`` and ``table`` are (n_columns, n_bags).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bowsaw.nearest._scan_kernel import squared_distance
 
 FAR = np.uint8(255)
 
-NEVER = np.float32(3e38)
-"""The score of descriptors that are not far: above every bound."""
+DEEP = 32
+"""Entries of ranks from this on are kept apart: with many words kept, no code is that deep."""
 
 BLOCK_ROWS = 4096
 
@@ -38,24 +38,24 @@ def invert(
 ) -> None:
     """Write the inverted index of a segment: for each word its (descriptor, rank) entries.
 
-    ``starts`` is (n_words + 2,); the entries of word w end up from ``starts[w]`` to
-    ``starts[w + 1]``, by descriptor. ``rows`` and ``ranks`` have room for all of ``lists``.
+    ``starts`` is (2 n_words + 3,). The entries of word w with ranks below ``DEEP`` end up from
+    ``starts[2 w]`` on, by descriptor, and after them the others, from ``starts[2 w + 1]`` to
+    ``starts[2 w + 2]``. ``rows`` and ``ranks`` have room for all of ``lists``.
     """
-    n_words = len(starts) - 2
     starts[:] = 0
     for i in range(lists.shape[0]):
         for r in range(lists.shape[1]):
-            starts[lists[i, r] + 1] += 1
-    for w in range(n_words + 1):
-        starts[w + 1] += starts[w]
-    place = starts[: n_words + 1].copy()
+            starts[2 * lists[i, r] + (1 if r < DEEP else 2)] += 1
+    for k in range(len(starts) - 1):
+        starts[k + 1] += starts[k]
+    place = starts.copy()
     for i in range(lists.shape[0]):
         for r in range(lists.shape[1]):
-            word = lists[i, r]
-            e = place[word]
+            k = 2 * lists[i, r] + (0 if r < DEEP else 1)
+            e = place[k]
             rows[e] = i
             ranks[e] = r
-            place[word] = e + 1
+            place[k] = e + 1
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -64,12 +64,17 @@ def begin(
     column: NDArray[np.int32],
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
-    score: NDArray[np.float32],
     far: NDArray[np.int32],
-) -> int:
-    """Find each descriptor's first kept word; collect those that have none and return how many."""
+    tally: NDArray[np.int64],
+) -> None:
+    """Find each descriptor's first kept word; collect those that have none.
+
+    ``tally`` becomes their number and the number of those whose rank is ``DEEP`` or more, the far
+    ones included.
+    """
     n_none = len(column) - 1
     n_far = 0
+    n_deep = 0
     for i in range(len(rank)):
         here = FAR
         word = n_none
@@ -80,11 +85,12 @@ def begin(
                 break
         rank[i] = here
         code[i] = word
-        score[i] = NEVER
+        n_deep += 1 if here >= DEEP else 0
         if here == FAR:
             far[n_far] = i
             n_far += 1
-    return n_far
+    tally[0] = n_far
+    tally[1] = n_deep
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -154,18 +160,19 @@ def _release(
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
-) -> int:
+    tally: NDArray[np.int64],
+) -> None:
     """Let the descriptors of outgoing words walk on to the next kept word of their lists.
 
-    Those that find none become far, without a word for now; returns how many.
+    Those that find none become far, without a word for now.
     """
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
-    n_far = 0
+    last = 2 if tally[1] else 1
     mine = np.empty(BLOCK_ROWS, np.int32)
     for j in range(len(words)):
-        end = starts[words[j] + 1]
-        e = starts[words[j]]
+        end = starts[2 * words[j] + last]
+        e = starts[2 * words[j]]
         while e < end:
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
@@ -185,13 +192,13 @@ def _release(
                         break
                 b = bag_of[i]
                 _add(columns[j], b, -1, often, counts, sizes, table, touched)
+                tally[1] += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = word
                 if here == FAR:
-                    n_far += 1
+                    tally[0] += 1
                 else:
                     _add(column[word], b, 1, often, counts, sizes, table, touched)
-    return n_far
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -205,22 +212,19 @@ def _claim(
     held: NDArray[np.int32],
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
-    score: NDArray[np.float32],
     often: bool,
     counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
-) -> int:
-    """Give each incoming word the descriptors that list it before their code.
-
-    Returns how many of them were far and are no longer.
-    """
-    n_back = 0
+    tally: NDArray[np.int64],
+) -> None:
+    """Give each incoming word the descriptors that list it before their code."""
+    last = 2 if tally[1] else 1
     mine = np.empty(BLOCK_ROWS, np.int64)
     for j in range(len(words)):
-        end = starts[words[j] + 1]
-        e = starts[words[j]]
+        end = starts[2 * words[j] + last]
+        e = starts[2 * words[j]]
         while e < end:
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
@@ -231,16 +235,15 @@ def _claim(
             for a in range(n):
                 i = entry_rows[mine[a]]
                 b = bag_of[i]
-                if rank[i] == FAR:
-                    n_back += 1
-                    score[i] = NEVER
                 before = held[code[i]]
                 if before >= 0:
                     _add(before, b, -1, often, counts, sizes, table, touched)
-                rank[i] = entry_ranks[mine[a]]
+                here = entry_ranks[mine[a]]
+                tally[0] -= 1 if rank[i] == FAR else 0
+                tally[1] += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
+                rank[i] = here
                 code[i] = words[j]
                 _add(columns[j], b, 1, often, counts, sizes, table, touched)
-    return n_back
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -258,15 +261,15 @@ def move(
     held: NDArray[np.int32],
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
-    score: NDArray[np.float32],
     often: bool,
     counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
-) -> int:
-    """Follow a move as far as lists go; return how many more descriptors are far than before."""
-    n_far = _release(
+    tally: NDArray[np.int64],
+) -> None:
+    """Follow a move as far as lists go; the tally of far and deep descriptors follows too."""
+    _release(
         out,
         out_columns,
         starts,
@@ -282,8 +285,9 @@ def move(
         sizes,
         table,
         touched,
+        tally,
     )
-    return n_far - _claim(
+    _claim(
         in_,
         in_columns,
         starts,
@@ -293,12 +297,12 @@ def move(
         held,
         rank,
         code,
-        score,
         often,
         counts,
         sizes,
         table,
         touched,
+        tally,
     )
 
 
@@ -374,37 +378,17 @@ def _is_nearer(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _bounds(
-    sketch: NDArray[np.int8],
-    rest: NDArray[np.float32],
-    word: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
-    """Write upper bounds of the products of a block of descriptors with a word.
+def _widen(sketch: NDArray[np.int8], i: int, out: NDArray[np.float32]) -> None:
+    for p in range(sketch.shape[1]):
+        out[p] = np.float32(sketch[i, p])
 
-    ``sketch`` is (n_directions, n_rows), its number of directions a multiple of 4; ``word`` has the
-    word along the directions, in the sketch's units, and the norm of what they leave of it.
-    """
-    n_directions, n_rows = sketch.shape
-    last = word[n_directions]
-    for i in range(n_rows):
-        out[i] = rest[i] * last
-    for p in range(0, n_directions, 4):
-        q0 = sketch[p]
-        q1 = sketch[p + 1]
-        q2 = sketch[p + 2]
-        q3 = sketch[p + 3]
-        w0 = word[p]
-        w1 = word[p + 1]
-        w2 = word[p + 2]
-        w3 = word[p + 3]
-        for i in range(n_rows):
-            out[i] += (
-                np.float32(q0[i]) * w0
-                + np.float32(q1[i]) * w1
-                + np.float32(q2[i]) * w2
-                + np.float32(q3[i]) * w3
-            )
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _along(row: NDArray[np.float32], words: NDArray[np.float32], j: int) -> Any:
+    total = np.float32(0)
+    for p in range(len(row)):
+        total += row[p] * words[j, p]
+    return total
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -434,45 +418,40 @@ def challenge(
     (``won``, with their ``winners`` and new scores). Most are ruled out by a bound; scores too
     close for float32 are settled by exact distances, and on a tie the lower position wins.
     """
-    bound = np.empty(BLOCK_ROWS, np.float32)
-    chosen = np.empty(BLOCK_ROWS + 1, np.int32)
-    winner = np.empty(BLOCK_ROWS, np.int32)
+    far = np.empty(BLOCK_ROWS + 1, np.int32)
+    row = np.empty(sketch.shape[1], np.float32)
     n_lost = 0
     n_won = 0
     for begin in range(0, len(rank), BLOCK_ROWS):
         end = begin + BLOCK_ROWS if begin + BLOCK_ROWS < len(rank) else len(rank)
-        n_rows = end - begin
-        lost_before = n_lost
+        n_far = 0
         for i in range(begin, end):
             # Appending always and counting only some avoids branches that nobody can predict.
-            lost[n_lost] = i
-            n_lost += 1 if rank[i] == FAR and column[code[i]] < 0 else 0
-        for a in range(lost_before, n_lost):
-            score[lost[a]] = NEVER
-        winner[:] = -1
-        here_score = score[begin:end]
-        here_margin = margin[begin:end]
-        for j in range(len(words)):
-            _bounds(sketch[:, begin:end], rest[begin:end], sketched[j], bound)
-            add = slack[j] - in_half_norms[j]
-            n_chosen = 0
-            for a in range(n_rows):
-                chosen[n_chosen] = a
-                n_chosen += 1 if bound[a] + add >= here_score[a] - here_margin[a] else 0
-            for c in range(n_chosen):
-                a = chosen[c]
-                i = begin + a
-                value = _product(values, i, centre, in_words, j) - in_half_norms[j]
-                if value < here_score[a] - here_margin[a]:
+            far[n_far] = i
+            n_far += 1 if rank[i] == FAR else 0
+        for a in range(n_far):
+            i = far[a]
+            if column[code[i]] < 0:
+                lost[n_lost] = i
+                n_lost += 1
+                continue
+            best = score[i]
+            near = margin[i]
+            winner = code[i]
+            _widen(sketch, i, row)
+            for j in range(len(words)):
+                bound = _along(row, sketched, j) + rest[i] * sketched[j, len(row)]
+                if bound + slack[j] - in_half_norms[j] < best - near:
                     continue
-                theirs = winner[a] if winner[a] >= 0 else code[i]
-                if value > here_score[a] + here_margin[a] or _is_nearer(
-                    values[i], exact_words, words[j], theirs
-                ):
-                    winner[a] = words[j]
-                    here_score[a] = value
-        for a in range(n_rows):
-            won[n_won] = begin + a
-            winners[n_won] = winner[a]
-            n_won += 1 if winner[a] >= 0 else 0
+                value = _product(values, i, centre, in_words, j) - in_half_norms[j]
+                if value < best - near:
+                    continue
+                if value > best + near or _is_nearer(values[i], exact_words, words[j], winner):
+                    winner = np.int32(words[j])
+                    best = value
+            if winner != code[i]:
+                score[i] = best
+                won[n_won] = i
+                winners[n_won] = winner
+                n_won += 1
     return n_lost, n_won

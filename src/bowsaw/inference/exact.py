@@ -25,8 +25,8 @@ their word goes, they are compared with all kept words, which are few. Compariso
 float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 7 bytes an entry of a list (2 the list, 5 the index), so the lists are
-as long as ``max_bytes`` allows, 128 at most: beyond that building takes longer than the few far
+and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index), so the lists are
+as long as ``max_bytes`` allows, 192 at most: beyond that building takes longer than the few far
 descriptors cost.
 """
 
@@ -53,7 +53,7 @@ from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 
-MOST_RANKED = 128
+MOST_RANKED = 192
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
@@ -106,7 +106,7 @@ class ExactState(HistogramState):
     bags : Bags
         The corpus.
     n_ranked : int or None, default=None
-        Words in a descriptor's list, 1 to 254; None for 128 or what ``max_bytes`` allows. Changes
+        Words in a descriptor's list, 1 to 254; None for 192 or what ``max_bytes`` allows. Changes
         speed and memory, never the histograms.
     max_bytes : int, default=2**30
         Memory for lists and index when ``n_ranked`` is None.
@@ -129,7 +129,7 @@ class ExactState(HistogramState):
 
     is_exact = True
     _by_column = ("_table", "_counts", "_touched")
-    _own = ("_rank", "_word", "_score", "_margin", "_n_far")
+    _own = ("_rank", "_word", "_score", "_margin", "_tally")
 
     def __init__(
         self,
@@ -156,7 +156,8 @@ class ExactState(HistogramState):
         self._word = np.zeros(n, dtype=np.int32)
         self._score = np.zeros(n, dtype=np.float32)
         self._margin = np.zeros(n, dtype=np.float32)
-        self._n_far = np.zeros(len(self._segments), dtype=np.int64)
+        # Of each segment how many descriptors are far, and how many are deep in their lists.
+        self._tally = np.zeros((len(self._segments), 2), dtype=np.int64)
         self._counts = np.zeros(self._table.shape, dtype=np.int32)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
@@ -170,7 +171,7 @@ class ExactState(HistogramState):
     @property
     def n_far(self) -> int:
         """Descriptors that have no kept word in their list at the moment."""
-        return int(self._n_far.sum())
+        return int(self._tally[:, 0].sum())
 
     @property
     def n_bytes(self) -> int:
@@ -186,7 +187,7 @@ class ExactState(HistogramState):
         counts = np.diff(offsets)[bags]
         bag_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         lists = self._lists[rows]
-        starts = np.empty(self._book.n_words + 2, dtype=np.int64)
+        starts = np.empty(2 * self._book.n_words + 3, dtype=np.int64)
         small = len(lists) <= 2**16
         entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
         entry_ranks = np.empty(lists.size, dtype=np.uint8)
@@ -202,16 +203,17 @@ class ExactState(HistogramState):
             part = self._segments[number]
             rows, bags = part.rows, part.bags
             far = np.empty(rows.stop - rows.start, dtype=np.int32)
-            n_far = kernel.begin(
+            tally = self._tally[number]
+            kernel.begin(
                 self._lists[rows],
                 self._column,
                 self._rank[rows],
                 self._word[rows],
-                self._score[rows],
                 far,
+                tally,
             )
-            self._n_far[number] = n_far
-            self._word[rows][far[:n_far]] = self._search_far(part, far[:n_far], kept)
+            far = far[: tally[0]]
+            self._word[rows][far] = self._search_far(part, far, kept)
             kernel.fill(
                 self._word[rows],
                 part.bag_of,
@@ -292,7 +294,8 @@ class ExactState(HistogramState):
                 self._table[:, bags],
                 self._touched,
             )
-            self._n_far[number] += kernel.move(
+            tally = self._tally[number]
+            kernel.move(
                 out,
                 out_columns,
                 in_,
@@ -306,11 +309,11 @@ class ExactState(HistogramState):
                 held,
                 rank,
                 word,
-                self._score[rows],
                 *books,
+                tally,
             )
-            if self._n_far[number]:
-                lost, won, winners = self._challenge(part, newcomers())
+            if tally[0]:
+                lost, won, winners = self._challenge(part, newcomers(), tally[0])
                 if len(lost):
                     found = self._search_far(part, lost, kept())
                     kernel.settle(lost, found, bag_of, self._column, held, word, *books)
@@ -322,12 +325,14 @@ class ExactState(HistogramState):
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
         return np.flatnonzero(self._touched)
 
-    def _challenge(self, part: Segment, newcomers: Newcomers) -> tuple[NDArray[np.int32], ...]:
+    def _challenge(
+        self, part: Segment, newcomers: Newcomers, n_far: int
+    ) -> tuple[NDArray[np.int32], ...]:
         """Return which far descriptors lost their word, which found a better one, and those."""
         rows = part.rows
-        lost, won, winners = np.empty((3, rows.stop - rows.start + 1), dtype=np.int32)
+        lost, won, winners = np.empty((3, n_far), dtype=np.int32)
         n_lost, n_won = kernel.challenge(
-            self._sketch.rows[:, rows],
+            self._sketch.rows[rows],
             self._sketch.rest[rows],
             newcomers.positions,
             newcomers.sketched,
@@ -375,7 +380,7 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     Examples
     --------
     >>> list_length(700_000, 5000, None, 2**30), list_length(10**8, 5000, None, 2**30)
-    (128, 1)
+    (192, 2)
     """
     if n_ranked is None:
         entry = 5 if n_words < 2**16 else 7

@@ -1,0 +1,235 @@
+"""Soft codes kept as weights, words down and descriptors across: arrays in, arrays out.
+
+A stored entry is a float64 weight, or a weight from 2⁻⁶³ to 1 in 16 bits: 6 bits of octave and 10
+of mantissa. Those 16 bits are the ones in the middle of a float32, so decoding is a shift and an
+addition. Whole loops are compiled for either kind from one source; ``weight`` tells them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+N_OCTAVES = 63
+"""The smallest weight in 16 bits is 2 to the minus this."""
+
+SEGMENT = 1024
+"""Rows that are summed in the precision of the weights before float64 takes over."""
+
+_SHIFT = 13
+_LOWEST = (127 - N_OCTAVES) << 23
+_HALF_STEP = 1 << (_SHIFT - 1)
+
+
+def weight(code: Any) -> Any:
+    """Return the weight that a stored entry means; for use in kernels alone."""
+    raise NotImplementedError("weight is compiled into kernels and has no plain twin.")
+
+
+@overload(weight)
+def _weight(code: Any) -> Any:
+    def as_it_is(code: Any) -> Any:
+        return code
+
+    def unpack(code: Any) -> Any:
+        bits = np.int32((np.int32(code) << np.int32(_SHIFT)) + np.int32(_LOWEST))
+        return bits.view(np.float32)
+
+    return as_it_is if isinstance(code, types.Float) else unpack
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def pack(weights: NDArray[np.float32], start: int, codes: NDArray[np.uint16]) -> None:
+    """Write weights (n_words, n_rows) in 16 bits, rounded to nearest, to rows ``start`` onwards.
+
+    What is below 2⁻⁶³ becomes 2⁻⁶³, which is code 0.
+    """
+    n_words, n_rows = weights.shape
+    for j in range(n_words):
+        bits = weights[j].view(np.int32)
+        out = codes[j, start : start + n_rows]
+        for i in range(n_rows):
+            step = bits[i] - np.int32(_LOWEST - _HALF_STEP)
+            step = step if step > 0 else np.int32(0)
+            out[i] = np.uint16(step >> np.int32(_SHIFT))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def exact_weights(
+    columns: NDArray[np.float64],
+    words: NDArray[np.float64],
+    factor: float,
+    start: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Write exp(−factor · (distance² − that of the nearest word)) to rows ``start`` onwards.
+
+    ``columns`` is (n_dims, n_rows), ``words`` (n_words, n_dims), ``out`` words down, rows across.
+    Distances are sums of squares in the order of the dimensions.
+    """
+    n_dims, n_rows = columns.shape
+    nearest = np.empty(n_rows)
+    nearest[:] = np.inf
+    for j in range(len(words)):
+        row = out[j, start : start + n_rows]
+        row[:] = 0
+        for d in range(n_dims):
+            along = columns[d]
+            at = words[j, d]
+            for i in range(n_rows):
+                difference = along[i] - at
+                row[i] += difference * difference
+        for i in range(n_rows):
+            nearest[i] = row[i] if row[i] < nearest[i] else nearest[i]
+    for j in range(len(words)):
+        row = out[j, start : start + n_rows]
+        for i in range(n_rows):
+            row[i] = np.exp(-factor * (row[i] - nearest[i]))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def add_columns(
+    codes: NDArray[Any],
+    words: NDArray[np.int64],
+    sign: float,
+    start: int,
+    high: NDArray[np.float64],
+    low: NDArray[np.float64],
+) -> None:
+    """Add ``sign`` times the weights of some words to the totals of rows ``start`` onwards.
+
+    A total is ``high + low``: ``low`` collects what rounding takes from ``high`` (Knuth's two-sum,
+    which fastmath would optimise away).
+    """
+    n_rows = len(high)
+    for word in words:
+        row = codes[word, start : start + n_rows]
+        for i in range(n_rows):
+            more = sign * np.float64(weight(row[i]))
+            before = high[i]
+            after = before + more
+            taken = after - before
+            low[i] += (before - (after - taken)) + (more - taken)
+            high[i] = after
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def invert(
+    high: NDArray[np.float64],
+    low: NDArray[np.float64],
+    least: float,
+    inverse: NDArray[Any],
+) -> int:
+    """Write 1 / total, or 0 where the total is below ``least``; return how many are.
+
+    Totals are brought to their one normal form, ``high`` being the sum rounded.
+    """
+    faded = 0
+    for i in range(len(high)):
+        total = high[i] + low[i]
+        low[i] -= total - high[i]
+        high[i] = total
+        is_faded = total < least
+        faded += is_faded
+        inverse[i] = 0.0 if is_faded else 1.0 / total
+    return faded
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def pool_columns(
+    codes: NDArray[Any],
+    words: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    first_bag: int,
+    last_bag: int,
+    inverse: NDArray[Any],
+    table: NDArray[Any],
+) -> None:
+    """Write the means over each bag of weight · inverse to ``table[column of the word, bag]``.
+
+    ``inverse`` begins with the first row of ``first_bag``. Four words at a time share the reading
+    of ``inverse`` and the end of the loop, which is not a whole vector; where fewer are left the
+    last is computed again, so that every word is summed in the same way wherever it stands.
+    """
+    last = len(words) - 1
+    base = offsets[first_bag]
+    zero = np.zeros(1, inverse.dtype)[0]
+    for j in range(0, last + 1, 4):
+        j1 = j + 1 if j + 1 < last else last
+        j2 = j + 2 if j + 2 < last else last
+        j3 = j + 3 if j + 3 < last else last
+        for bag in range(first_bag, last_bag):
+            end = offsets[bag + 1]
+            s0 = 0.0
+            s1 = 0.0
+            s2 = 0.0
+            s3 = 0.0
+            for begin in range(offsets[bag], end, SEGMENT):
+                stop = begin + SEGMENT if begin + SEGMENT < end else end
+                c0 = codes[words[j], begin:stop]
+                c1 = codes[words[j1], begin:stop]
+                c2 = codes[words[j2], begin:stop]
+                c3 = codes[words[j3], begin:stop]
+                part = inverse[begin - base : stop - base]
+                p0 = zero
+                p1 = zero
+                p2 = zero
+                p3 = zero
+                for i in range(stop - begin):
+                    r = part[i]
+                    p0 += weight(c0[i]) * r
+                    p1 += weight(c1[i]) * r
+                    p2 += weight(c2[i]) * r
+                    p3 += weight(c3[i]) * r
+                s0 += p0
+                s1 += p1
+                s2 += p2
+                s3 += p3
+            count = max(end - offsets[bag], 1)
+            table[columns[j], bag] = s0 / count
+            table[columns[j1], bag] = s1 / count
+            table[columns[j2], bag] = s2 / count
+            table[columns[j3], bag] = s3 / count
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def pool_runs(
+    weights: NDArray[Any],
+    total: NDArray[Any],
+    limits: NDArray[np.int64],
+    first_run: int,
+    sums: NDArray[np.float64],
+) -> None:
+    """Add each run's weights / total to ``sums`` (n_words, n_runs).
+
+    ``weights`` is (n_words, n_rows); the rows from ``limits[r]`` to ``limits[r + 1]`` belong to run
+    ``first_run + r``.
+    """
+    inverse = 1.0 / total.astype(np.float64)
+    for j in range(len(weights)):
+        for r in range(len(limits) - 1):
+            part = weights[j, limits[r] : limits[r + 1]]
+            scale = inverse[limits[r] : limits[r + 1]]
+            summed = 0.0
+            for i in range(len(part)):
+                summed += part[i] * scale[i]
+            sums[j, first_run + r] += summed
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def add_means(
+    sums: NDArray[np.float64],
+    columns: NDArray[np.int64],
+    bags: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    table: NDArray[Any],
+) -> None:
+    """Add ``sums`` (n_words, n_runs) over the bags' counts to ``table[columns, bags]``."""
+    for j in range(len(columns)):
+        for r in range(len(bags)):
+            table[columns[j], bags[r]] += sums[j, r] / counts[bags[r]]

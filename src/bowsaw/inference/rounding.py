@@ -1,0 +1,121 @@
+"""How far rounding can move a soft code: what the bounds of the soft states rest on.
+
+**A code moves less than the logarithms of its weights.** Let a code be p_k = w_k / Σ w, and let
+each weight be off by a factor between e⁻ʰ and eʰ. The L1 distance of two codes is twice the largest
+difference q(A) − p(A) over sets A of words. The odds of A change at most by the factor e²ʰ, so
+with p(A) = σ(z), σ the logistic function, q(A) ≤ σ(z + 2h), and σ(z + 2h) − σ(z) is largest at
+z = −h, where it is tanh(h/2). Hence the L1 error is at most 2·tanh(h/2) ≤ h.
+
+**Weights that are cut off.** Let all weights that are not the word's own be at most δ off in sum.
+Then the code moves by at most 2δ / Σ w. A weight that is stored as f because it seemed to be below
+f is truly below f·eʰ, so n of them are at most δ = n·f·eʰ off.
+
+**Where h comes from.** A score in float32 errs by γ(n_dims + 6) (‖x‖ + ‖c‖) ‖c‖ and a constant for
+products too small for float32 (see ``nearest.search``, γ as there, x and c centred); the exponent
+is ``factor`` = 2 · sharpness / scale² times the score. Its difference from the best score, the
+factor and their product round once each, and 2^t is within 2·10⁻⁷. All this is relative to one
+constant a descriptor, which cancels.
+
+**Sums.** A sum of n numbers that are not negative is within γ(n) of itself in any order. A
+histogram's entries sum to 1, so relative errors of entries are L1 errors of the histogram; the mean
+of the codes' L1 errors over a bag bounds that of its histogram.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.bags import Bags
+from bowsaw.coding.soft import WordScores, score_factor
+from bowsaw.nearest import search
+
+UNIT = search.UNIT
+UNIT64 = 2.0**-53
+CODING_OCTAVES = 100
+"""Soft coding counts weights below 2 to the minus this as that."""
+CODING_ROWS = 512
+"""Soft coding sums at most so many rows in float32."""
+_SLACK = 1.001
+_EXP2_ERROR = 2e-7
+_BLOCK_ROWS = 4096
+
+
+def sum_error(n_terms: NDArray[np.int64] | int, unit: float = UNIT) -> NDArray[np.float64]:
+    """Return γ(n): the relative error of n roundings, for numbers that are not negative."""
+    rounded = np.minimum(np.asarray(n_terms) * unit, 0.25)
+    out: NDArray[np.float64] = rounded / (1 - 2 * rounded)
+    return out
+
+
+def code_error(log_error: NDArray[np.float64], cut: float = 0.0) -> NDArray[np.float64]:
+    """Return the most that codes move in L1 when the logarithms of their weights are so far off.
+
+    ``cut`` is how much of a code's total may have been cut off: n·f / Σ w in the chapter.
+    """
+    with np.errstate(over="ignore"):
+        moved = 2 * np.tanh(log_error / 2) + 2 * cut * np.exp(np.minimum(log_error, 700.0))
+    out: NDArray[np.float64] = np.minimum(moved, 2.0)
+    return out
+
+
+def score_log_error(
+    norms: NDArray[np.float64], largest: float, n_dims: int, factor: float, octaves: int
+) -> NDArray[np.float64]:
+    """Return how far the logarithm of a weight is off that comes from scores in float32.
+
+    ``norms`` are those of centred descriptors and ``largest`` that of the words, in stored units.
+    Weights from 2 to the minus ``octaves`` up are meant.
+    """
+    score = sum_error(n_dims + 6) * (norms + largest) * largest + (n_dims + 6) * search.SMALLEST
+    exponent = 4 * UNIT * octaves * np.log(2.0) + _EXP2_ERROR
+    out: NDArray[np.float64] = _SLACK * factor * score + exponent
+    return out
+
+
+def direct_log_error(
+    norms: NDArray[np.float64], largest: float, n_dims: int, factor: float
+) -> NDArray[np.float64]:
+    """Return how far the logarithm of a weight is off that comes from differences in float64.
+
+    A squared distance is at most (norm + largest)²; with two roundings a dimension, the sum, two
+    of the exponent and the exponential itself. ``factor`` is that of scores.
+    """
+    out: NDArray[np.float64] = (
+        _SLACK * factor / 2 * (norms + largest) ** 2 * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64
+    )
+    return out
+
+
+def bag_means(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the mean of each bag's values, 0 for an empty one, ``(n_bags,)``."""
+    counts = np.diff(offsets)
+    means = np.zeros(len(counts))
+    full = np.flatnonzero(counts)
+    if len(full):
+        means[full] = np.add.reduceat(values, offsets[full]) / counts[full]
+    return means
+
+
+def recoding_error(bags: Bags, words: NDArray[np.float32], sharpness: float) -> NDArray[np.float64]:
+    """Return a bound of what rounding does to ``soft_histograms`` with these words, ``(n_bags,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bowsaw import Bags
+    >>> words = np.eye(2, dtype=np.float32)
+    >>> bool(recoding_error(Bags(words), words, 40.0)[0] < 1e-3)
+    True
+    """
+    scores = WordScores(words)
+    factor = score_factor(sharpness, bags.scale)
+    errors = np.empty(bags.n_descriptors)
+    cut = len(words) * 2.0**-CODING_OCTAVES
+    for start, stop in bags.blocks(_BLOCK_ROWS):
+        norms = np.linalg.norm(bags.read(start, stop) - scores.centre, axis=1).astype(np.float64)
+        log_error = score_log_error(norms, scores.largest, bags.n_dims, factor, CODING_OCTAVES)
+        errors[start:stop] = code_error(log_error, cut)
+    sums = sum_error(len(words) + CODING_ROWS + 4) * (bags.counts > 0)
+    out: NDArray[np.float64] = np.minimum(bag_means(errors, bags.offsets) + sums, 2.0)
+    return out
