@@ -1,0 +1,360 @@
+"""How far each way of inferring can be trusted and what it saves, measured on the user's own data.
+
+**The problem.** The paper compares its inference with coding anew by counting operations:
+O(|S| |N_δ|) and O(N |T|) against O(d |T| N). What a user gains depends on the corpus, the codebook,
+the words kept and the machine, so it is measured there: for one set of kept words, way by way.
+
+**What is measured.**
+
+- *The error.* True re-coding of sampled bags against what the state infers (``fidelity``), taken
+  after all the timed moves and their way back: a state that follows moves badly shows it here.
+- *A move.* The median time of ``swap`` with random words, the same for every way. Each move begins
+  at the kept words that were asked for.
+- *Re-coding.* The median of three passes over the same bags with the same kept words and as many
+  threads, after one to warm up; once for all ways, because it does not depend on them.
+- *The build.* From the bags to a state. Ways that infer from the full histograms share them, and
+  each counts the time that making them took. Compiled kernels are loaded before any clock runs, by
+  a rehearsal with a few words and bags.
+
+**Refusals.** A way may refuse the data: too many dimensions, codes too flat to be truncated. When
+surveying all ways that is a result like any other, kept with its reason and with what was measured
+before it; when a way was asked for by name it is an error, and the rows before it stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.coding.hard import hard_histograms
+from bowsaw.coding.soft import soft_histograms
+from bowsaw.errors import BowsawError, DataError, ParameterError
+from bowsaw.inference.fidelity import Fidelity
+from bowsaw.inference.sampled import COVARIANCES
+from bowsaw.inference.state import HistogramState
+from bowsaw.inference.uniform import POLICIES
+from bowsaw.inference.whatif import TRANSFERS, whatif
+from bowsaw.progress import Progress
+from bowsaw.seeds import stream
+
+ALL = "all"
+_VARIANTS = {"uniform": ("policy", POLICIES), "gaussian": ("covariance", COVARIANCES)}
+_N_PASSES = 3
+_FEW_WORDS, _FEW_BAGS = 12, 2
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of inferring: a transfer with the options that make it one of several."""
+
+    name: str
+    transfer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
+    """Return the ways of the named transfers, one for each variant; ``["all"]`` names every one.
+
+    Examples
+    --------
+    >>> [way.name for way in ways_of("hard", ["exact", "uniform"])]
+    ['exact', 'uniform, nearest-surviving', 'uniform, sequential', 'uniform, chain']
+    >>> [way.name for way in ways_of("soft", ["all"])]
+    ['exact', 'truncated']
+    """
+    known = TRANSFERS[coding]
+    names = list(known) if list(transfers) == [ALL] else list(dict.fromkeys(transfers))
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ParameterError(
+            f"transfer must be one of {', '.join(known)} for {coding} coding, several with commas "
+            f"between, or {ALL}; got {','.join(transfers)!r}."
+        )
+    ways = []
+    for name in names:
+        option, values = _VARIANTS.get(name, ("", ()))
+        ways += [Way(f"{name}, {value}", name, {option: value}) for value in values]
+        ways += [] if values else [Way(name, name)]
+    return ways
+
+
+def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return the ids of random words to keep, in the codebook's order, ``(n_kept,)``.
+
+    Examples
+    --------
+    >>> from bowsaw import Codebook
+    >>> len(draw_words(Codebook([[0.0], [1.0], [2.0]]), 2))
+    2
+    """
+    n_words = codebook.n_words
+    if not 1 <= n_kept < n_words:
+        raise ParameterError(
+            f"the words to keep must be from 1 to {n_words - 1} (the codebook has {n_words} words, "
+            f"and one has to go); got {n_kept}. Keep fewer words, or train a larger codebook."
+        )
+    chosen = stream(seed, "survey", "kept").choice(n_words, n_kept, replace=False)
+    return codebook.ids[np.sort(chosen)]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is known of one way; None for what was not reached before the way refused.
+
+    Attributes
+    ----------
+    way : Way
+        Which one.
+    build_seconds : float or None
+        From the bags to a state.
+    n_bytes : int or None
+        Memory that the state holds.
+    move_seconds : float or None
+        Median time of a move.
+    fidelity : Fidelity or None
+        The error against true re-coding.
+    refusal : str or None
+        Why the way refuses these data.
+    """
+
+    way: Way
+    build_seconds: float | None = None
+    n_bytes: int | None = None
+    move_seconds: float | None = None
+    fidelity: Fidelity | None = None
+    refusal: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return plain data, as JSON holds it."""
+        return {
+            "way": self.way.name,
+            "transfer": self.way.transfer,
+            "options": dict(self.way.options),
+            "fidelity": None if self.fidelity is None else self.fidelity.record(),
+            "build_seconds": self.build_seconds,
+            "n_bytes": self.n_bytes,
+            "move_seconds": self.move_seconds,
+            "refusal": self.refusal,
+        }
+
+
+class Survey:
+    """Measures ways of inferring for one corpus and one set of kept words.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        The full codebook.
+    bags : Bags
+        The corpus.
+    kept : array-like of int
+        The ids of the words that are kept; at least one, and not all.
+    coding : {"hard", "soft"}, default="hard"
+        How descriptors are coded.
+    sharpness : float, default=40.0
+        Of soft coding.
+    move_size : int, default=10
+        Words that a timed move replaces; as many as can be, where so many are not kept or pruned.
+    n_moves : int, default=5
+        Timed moves.
+    sample : int, default=50
+        Bags that are re-coded to know the error.
+    seed : int, default=0
+        Draws the moves, the sample, and the samples of ways that have some.
+    n_jobs : int or None, default=-1
+        Threads; every time depends on it, no error does.
+    verbose : bool, default=False
+        Show progress on a terminal.
+
+    Attributes
+    ----------
+    rows : list of Measurement
+        The ways measured so far, each there as soon as it is done.
+    recode_seconds : float or None
+        Time to code the whole corpus anew with the kept words; known once a way was timed.
+    move_size : int
+        Words that a timed move replaces in fact.
+
+    Examples
+    --------
+    >>> from bowsaw import Bags, Codebook
+    >>> book = Codebook([[0.0], [1.0], [2.5]])
+    >>> survey = Survey(book, Bags([[0.1], [0.9], [1.2], [3.0]]), [0, 2])
+    >>> survey.run(ways_of("hard", ["exact"])).rows[0].fidelity.worst
+    0.0
+    """
+
+    def __init__(
+        self,
+        codebook: Codebook,
+        bags: Bags,
+        kept: ArrayLike,
+        *,
+        coding: Literal["hard", "soft"] = "hard",
+        sharpness: float = 40.0,
+        move_size: int = 10,
+        n_moves: int = 5,
+        sample: int = 50,
+        seed: int = 0,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        positions = np.sort(codebook.positions(kept))
+        if not 0 < len(positions) < codebook.n_words:
+            raise ParameterError(
+                f"kept names {len(positions)} of the {codebook.n_words} words; a survey needs one "
+                "that is kept and one that is not."
+            )
+        if not bags.n_descriptors:
+            raise DataError("a survey needs bags with descriptors; all are empty.")
+        self._words = codebook.words_for(bags)[positions]
+        self._book, self._bags, self._seed = codebook, bags, seed
+        self.kept = codebook.ids[positions]
+        self.coding, self.sharpness = coding, sharpness
+        self.n_moves, self.sample = n_moves, sample
+        self.move_size = min(move_size, len(positions), codebook.n_words - len(positions))
+        self.recode_seconds: float | None = None
+        self.rows: list[Measurement] = []
+        self._n_jobs, self._verbose = n_jobs, verbose
+        self._full: tuple[NDArray[np.float32], float] | None = None
+
+    def run(self, ways: Sequence[Way], *, refusals: bool = False) -> Survey:
+        """Measure the ways one after the other, and add each to ``rows``.
+
+        Parameters
+        ----------
+        ways : sequence of Way
+            From ``ways_of``.
+        refusals : bool, default=False
+            Whether a way that refuses the data is a row; otherwise its error is raised.
+        """
+        with Progress("measuring", len(ways), show=self._verbose) as bar:
+            for way in ways:
+                self.rows.append(self._measure(way, refusals, lambda note: bar.step(0, note)))
+                bar.step()
+        return self
+
+    def speed_up(self, row: Measurement) -> float | None:
+        """Return how many moves take the time of coding the corpus anew once."""
+        if self.recode_seconds is None or row.move_seconds is None:
+            return None
+        return self.recode_seconds / max(row.move_seconds, 1e-9)
+
+    def record(self) -> dict[str, Any]:
+        """Return plain data, as JSON holds it."""
+        return {
+            "coding": self.coding,
+            "sharpness": self.sharpness if self.coding == "soft" else None,
+            "n_bags": len(self._bags),
+            "n_descriptors": self._bags.n_descriptors,
+            "n_words": self._book.n_words,
+            "kept": self.kept.tolist(),
+            "move_size": self.move_size,
+            "n_moves": self.n_moves,
+            "seed": self._seed,
+            "n_jobs": self._n_jobs,
+            "recode_seconds": self.recode_seconds,
+            "ways": [{**row.record(), "speed_up": self.speed_up(row)} for row in self.rows],
+        }
+
+    # -- one way ---------------------------------------------------------------------------------
+
+    def _measure(self, way: Way, refusals: bool, tell: Callable[[str], None]) -> Measurement:
+        known: dict[str, Any] = {}
+        try:
+            for name, value in self._steps(way, tell):
+                known[name] = value
+        except (BowsawError, MemoryError) as error:
+            if not refusals:
+                raise
+            short = "out of memory. " if isinstance(error, MemoryError) else ""
+            known["refusal"] = f"{short}{error}".strip()
+        return Measurement(way, **known)
+
+    def _steps(self, way: Way, tell: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
+        """Yield each field of a Measurement as soon as it is known."""
+        tell(f"{way.name}: loading")
+        self._rehearse(way)
+        tell(f"{way.name}: building")
+        given, seconds = self._given(way)
+        begin = perf_counter()
+        state = self._state(way, self._book, self._bags, **given)
+        yield "build_seconds", seconds + perf_counter() - begin
+        yield "n_bytes", state.n_bytes
+        state.reset(self.kept)
+        if self.recode_seconds is None:
+            tell("coding again, to compare")
+            self.recode_seconds = self._time_recoding()
+        tell(f"{way.name}: moving")
+        yield "move_seconds", self._time_moves(state)
+        tell(f"{way.name}: checking")
+        yield "fidelity", state.fidelity(self.sample, random_state=self._seed)
+
+    def _given(self, way: Way) -> tuple[dict[str, Any], float]:
+        """Return what the ways of one coding share, and how long it took to make."""
+        # Of hard coding, only the exact state reads descriptors instead of full histograms.
+        if self.coding == "soft" or way.transfer == "exact":
+            return {}, 0.0
+        if self._full is None:
+            words, begin = self._book.words_for(self._bags), perf_counter()
+            histograms = hard_histograms(self._bags, words, n_jobs=self._n_jobs)
+            self._full = histograms, perf_counter() - begin
+        return {"histograms": self._full[0]}, self._full[1]
+
+    def _state(self, way: Way, book: Codebook, bags: Bags, **more: Any) -> HistogramState:
+        if self.coding == "soft":
+            more["sharpness"] = self.sharpness
+        if way.transfer in ("gaussian", "empirical"):
+            more["random_state"] = self._seed
+        return whatif(
+            book,
+            bags,
+            coding=self.coding,
+            transfer=way.transfer,
+            n_jobs=self._n_jobs,
+            **way.options,
+            **more,
+        )
+
+    def _rehearse(self, way: Way) -> None:
+        """Do it all with a few words and bags, so that no clock counts the loading of kernels."""
+        few = self._book.only(self._book.ids[:_FEW_WORDS])
+        bags = self._bags[np.flatnonzero(self._bags.counts)[:_FEW_BAGS]]
+        # What a few words cannot do says nothing of the whole codebook.
+        with suppress(BowsawError):
+            state = self._state(way, few, bags).reset(few.ids[: (few.n_words + 1) // 2])
+            state.swap(out=few.ids[:1], in_=few.ids[-1:]).fidelity(1)
+
+    def _time_moves(self, state: HistogramState) -> float:
+        pruned = np.setdiff1d(self._book.ids, self.kept)
+        seconds = []
+        for i in range(self.n_moves + 1):
+            rng = stream(self._seed, "survey", "move", i)
+            out = rng.choice(self.kept, self.move_size, replace=False)
+            in_ = rng.choice(pruned, self.move_size, replace=False)
+            begin = perf_counter()
+            state.swap(out, in_)
+            seconds.append(perf_counter() - begin)
+            state.swap(in_, out)
+        # The first is to warm up.
+        return median(seconds[1:])
+
+    def _time_recoding(self) -> float:
+        seconds = []
+        for _ in range(_N_PASSES + 1):
+            begin = perf_counter()
+            if self.coding == "hard":
+                hard_histograms(self._bags, self._words, n_jobs=self._n_jobs)
+            else:
+                soft_histograms(self._bags, self._words, self.sharpness, n_jobs=self._n_jobs)
+            seconds.append(perf_counter() - begin)
+        return median(seconds[1:])

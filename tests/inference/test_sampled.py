@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.covariance import ledoit_wolf
+from tests.oracles import nearest
+from tests.oracles import transfer as oracle
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.coding.hard import hard_histograms
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.inference.sampled import EmpiricalState, GaussianState
+from bowsaw.inference.samples import empirical_samples, gaussian_samples
+from bowsaw.inference.spread import estimate_covariance, estimate_sigma
+
+
+def corpus(random, n_words=30, n_dims=4, n_bags=6, n_rows=400):
+    """Words, and bags of descriptors around some of them; the third bag is empty."""
+    words = random.normal(size=(n_words, n_dims)).astype(np.float32)
+    noise = 0.3 * random.normal(size=(n_rows, n_dims))
+    rows = words[random.integers(0, n_words - 5, n_rows)] + noise
+    offsets = np.sort(random.integers(0, n_rows, n_bags - 1))
+    offsets[2] = offsets[1]
+    return words, Bags(rows.astype(np.float32), [0, *offsets, n_rows])
+
+
+def empirical(random, **options):
+    words, bags = corpus(random)
+    full = hard_histograms(bags, words)
+    return EmpiricalState(Codebook(words), full, bags=bags, n_jobs=1, **options), words, bags
+
+
+def gaussian(random, n_words=30, n_dims=3, **options):
+    words = random.normal(size=(n_words, n_dims)).astype(np.float32)
+    full = random.dirichlet(np.ones(n_words), size=5).astype(np.float32)
+    options = {"sigma": 0.5, "n_samples": 50, "n_jobs": 1} | options
+    return GaussianState(Codebook(words), full, **options), words, full
+
+
+KINDS = {"empirical": lambda r: empirical(r)[0], "gaussian": lambda r: gaussian(r)[0]}
+
+
+@pytest.fixture(params=KINDS)
+def make(request):
+    return KINDS[request.param]
+
+
+def assert_same_bits(state, fresh):
+    np.testing.assert_array_equal(state.kept, fresh.kept)
+    np.testing.assert_array_equal(state.histograms, fresh.histograms)
+
+
+def shares_by_counting(rows, words, kept, neighbours, smoothing):
+    """Row l: how often each kept word is the first survivor of l's rows, smoothed."""
+    order = np.argsort(nearest.squared_distances(rows, words), axis=1, kind="stable")
+    place = {int(word): j for j, word in enumerate(kept)}
+    uniform = oracle.nearest_surviving(words, kept, neighbours)
+    matrix = np.zeros((len(words), len(kept)))
+    for word in range(len(words)):
+        own = order[order[:, 0] == word]
+        prior = smoothing if len(own) else 1
+        for ranked in own:
+            matrix[word, next(place[int(w)] for w in ranked if int(w) in place)] += 1
+        matrix[word] = (matrix[word] + prior * uniform[word]) / (len(own) + prior)
+    return matrix
+
+
+# -- empirical -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0, 1, 2.5])
+def test_empirical_shares_are_counted_and_smoothed(smoothing):
+    random = np.random.default_rng(0)
+    state, words, bags = empirical(random, smoothing=smoothing, neighbours=3)
+    for n_kept in (29, 12, 2, 1):
+        kept = random.choice(30, n_kept, replace=False)
+        expected = shares_by_counting(bags.values, words, kept, 3, smoothing)
+        state.reset(kept)
+        np.testing.assert_allclose(state.transfer_matrix().toarray(), expected, atol=1e-12)
+        full = hard_histograms(bags, words)
+        np.testing.assert_allclose(state.histograms, full @ expected, atol=1e-6)
+
+
+def test_one_bag_learned_from_itself_is_recoded_exactly():
+    # The shares of the bag's own descriptors are where its descriptors go.
+    random = np.random.default_rng(1)
+    words, bags = corpus(random)
+    one = Bags(bags.values)
+    state = EmpiricalState(Codebook(words), hard_histograms(one, words), bags=one, smoothing=0)
+    for n_kept in (25, 8, 1):
+        state.reset(np.sort(random.choice(30, n_kept, replace=False)))
+        np.testing.assert_allclose(state.histograms, state.recode(one), atol=1e-6)
+    assert state.fidelity().worst < 1e-5
+
+
+def test_the_corpus_and_the_training_bags_may_differ():
+    random = np.random.default_rng(2)
+    words, bags = corpus(random)
+    corpus_full = random.dirichlet(np.ones(30), size=4)
+    state = EmpiricalState(Codebook(words), corpus_full, learn_from=bags, smoothing=0.5)
+    kept = [5, 9, 22]
+    expected = shares_by_counting(bags.values, words, kept, 5, 0.5)
+    np.testing.assert_allclose(state.reset(kept).histograms, corpus_full @ expected, atol=1e-6)
+
+
+def test_a_word_nobody_has_seen_gives_as_uniform_does():
+    random = np.random.default_rng(3)
+    state, words, _ = empirical(random, smoothing=0)
+    unseen = np.flatnonzero(state.n_samples == 0)
+    assert len(unseen)
+    kept = np.setdiff1d(np.arange(30), unseen)[:20]
+    found = state.reset(kept).transfer_matrix().toarray()[unseen]
+    expected = oracle.nearest_surviving(words, kept, 5)[unseen]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_sample_of_each_words_descriptors():
+    random = np.random.default_rng(4)
+    words, bags = corpus(random)
+    book = Codebook(words)
+    everyone = empirical_samples(book, bags, None, 0, n_jobs=1)
+    codes = nearest.nearest(bags.values, words)
+    for word in range(30):
+        np.testing.assert_array_equal(everyone[word], bags.values[codes == word])
+    few = empirical_samples(book, bags, 7, 0, n_jobs=1)
+    assert few.counts.tolist() == np.minimum(everyone.counts, 7).tolist()
+    for word in range(30):
+        rows = [tuple(row) for row in few[word].tolist()]
+        assert len(set(rows)) == len(rows)
+        assert set(rows) <= {tuple(row) for row in everyone[word].tolist()}
+    again = empirical_samples(book, bags, 7, 0, n_jobs=2)
+    np.testing.assert_array_equal(again.values, few.values)
+    other = empirical_samples(book, bags, 7, 1, n_jobs=1)
+    assert not np.array_equal(other.values, few.values)
+
+
+def test_bytes_stay_bytes_and_other_scales_are_understood():
+    random = np.random.default_rng(5)
+    words = random.integers(0, 200, (20, 6)).astype(np.float32)
+    rows = random.integers(0, 200, (300, 6)).astype(np.uint8)
+    bags = Bags(rows, [0, 100, 300], scale=512)
+    samples = empirical_samples(Codebook(words / 512), bags, None, 0)
+    assert samples.dtype == np.uint8
+    assert samples.scale == 512
+    full = hard_histograms(bags, words)
+    kept = [0, 7, 11]
+    one = EmpiricalState(Codebook(words, scale=512), full, bags=bags).reset(kept)
+    other = EmpiricalState(Codebook(words / 512), full, bags=bags).reset(kept)
+    assert_same_bits(one, other)
+
+
+# -- gaussian --------------------------------------------------------------------------------------
+
+
+def test_gaussian_shares_are_within_four_standard_errors_of_the_integral():
+    # Words −1.3, 0, .8 with σ = .7: .34088 of the middle word goes left.
+    book = Codebook([[-1.3], [0.0], [0.8]])
+    full = [[0.0, 1.0, 0.0]]
+    state = GaussianState(book, full, sigma=0.7, n_samples=40_000).without([1])
+    error = np.sqrt(0.34088 * 0.65912 / 40_000)
+    assert abs(state.transfer_matrix().toarray()[1, 0] - 0.34088) < 4 * error
+    ends = GaussianState(book, full, sigma=0.7, n_samples=500)
+    assert ends.without([0]).transfer_matrix().toarray()[0].tolist() == [1, 0]
+    assert ends.without([2]).transfer_matrix().toarray()[2].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        ([(i, j) for i in range(-2, 3) for j in range(-2, 3)], 1 / 4),
+        ([(i + (j % 2) / 2, j * 3**0.5 / 2) for i in range(-2, 3) for j in range(-2, 3)], 1 / 6),
+    ],
+)
+@pytest.mark.parametrize("sigma", [0.1, 0.4, 2])
+def test_lattices_share_equally(words, share, sigma):
+    centre = len(words) // 2
+    full = np.zeros((1, len(words)))
+    full[0, centre] = 1
+    state = GaussianState(Codebook(words), full, sigma=sigma, n_samples=2000).without([centre])
+    assert state.n_samples[centre] > 500
+    away = np.linalg.norm(np.delete(words, centre, axis=0) - words[centre], axis=1)
+    expected = np.where(away < 1.01, share, 0)
+    error = np.sqrt(share * (1 - share) / state.n_samples[centre])
+    # Cells with fewer samples are smoothed toward five nearest words, by 1 in n_samples at most.
+    slack = 1 / state.n_samples[centre]
+    assert np.abs(state.histograms[0] - expected).max() < 4 * error + slack
+
+
+def test_samples_lie_in_their_cells_and_follow_the_seed_alone():
+    random = np.random.default_rng(6)
+    words = random.normal(size=(20, 3)).astype(np.float32)
+    book, root = Codebook(words), 0.6 * np.eye(3)
+    samples = gaussian_samples(book, root, 40, 0, n_jobs=1)
+    np.testing.assert_array_equal(
+        nearest.nearest(samples.values, words), np.repeat(np.arange(20), samples.counts)
+    )
+    assert samples.counts.max() == 40
+    other = gaussian_samples(book, root, 40, 0, n_jobs=3)
+    np.testing.assert_array_equal(other.values, samples.values)
+    assert not np.array_equal(gaussian_samples(book, root, 40, 1).values, samples.values)
+    # Each word draws by its own id, wherever it stands.
+    order = random.permutation(20)
+    permuted = gaussian_samples(Codebook(words[order], order), root, 40, 0)
+    for j, word in enumerate(order):
+        np.testing.assert_array_equal(permuted[j], samples[int(word)])
+
+
+def test_samples_of_an_open_cell_have_the_covariance_asked_for():
+    # One word: no rejection. Variances of 20 000 normals err by √(2/n) of themselves.
+    root = np.array([[2.0, 0.5], [0.5, 1.0]])
+    book = Codebook([[10.0, 20.0]], scale=4)
+    rows = gaussian_samples(book, root, 20_000, 0).values / 4
+    assert np.abs(rows.mean(axis=0) - [2.5, 5]).max() < 4 * 2.1 / np.sqrt(20_000)
+    found = np.cov(rows.T)
+    assert np.abs(found - root @ root).max() < 4 * np.sqrt(2 / 20_000) * 4.25
+
+
+def test_a_cell_that_holds_none_of_its_points_gives_as_uniform_does():
+    # Words 0 and 1 are one place, and the first is the nearest word of all that is near.
+    words = np.array([[0, 0], [0, 0], [1, 0], [0, 2], [5, 5]], np.float32)
+    full = np.full((1, 5), 0.2)
+    state = GaussianState(Codebook(words), full, sigma=0.3, n_samples=30, neighbours=2)
+    assert state.n_samples.tolist() == [30, 0, 30, 30, 30]
+    state.reset([2, 3, 4])
+    np.testing.assert_array_equal(state.transfer_matrix().toarray()[1], [0.5, 0.5, 0])
+
+
+def test_shared_covariance_points_where_the_residuals_do():
+    # Descriptors spread along the first axis alone, so a word gives to its neighbours on that axis;
+    # a round Gaussian gives as much to those above and below.
+    random = np.random.default_rng(7)
+    words = np.array([(i, j) for i in range(5) for j in range(5)], np.float32)
+    rows = words[random.integers(0, 25, 4000)] + random.normal(size=(4000, 2)) * [0.2, 0.01]
+    bags = Bags(rows.astype(np.float32))
+    full = hard_histograms(bags, words)
+    shared = GaussianState(Codebook(words), full, bags=bags, covariance="shared").without([12])
+    taken = dict(zip(shared.kept.tolist(), shared.transfer_matrix().toarray()[12], strict=True))
+    assert taken[7] + taken[17] > 0.9
+    round_one = GaussianState(Codebook(words), full, bags=bags).without([12])
+    taken = dict(
+        zip(round_one.kept.tolist(), round_one.transfer_matrix().toarray()[12], strict=True)
+    )
+    assert taken[7] + taken[17] < 0.7
+
+
+# -- spread ----------------------------------------------------------------------------------------
+
+
+def test_the_covariance_is_ledoit_and_wolfs():
+    random = np.random.default_rng(8)
+    words = np.array([[0, 0, 0, 0], [60, 0, 0, 0], [0, 60, 0, 0]], np.float32)
+    for n_rows in (10, 1000):
+        codes = random.integers(0, 3, n_rows)
+        rows = words[codes] + random.normal(size=(n_rows, 4)) @ random.normal(size=(4, 4))
+        bags = Bags(rows.astype(np.float32), scale=8)
+        residuals = (bags.values.astype(np.float64) - words[codes]) / 8
+        expected, _ = ledoit_wolf(residuals, assume_centered=True)
+        found = estimate_covariance(Codebook(words, scale=8), bags, n_jobs=1)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        sigma = estimate_sigma(Codebook(words, scale=8), bags, n_jobs=1)
+        assert sigma**2 == pytest.approx((residuals**2).mean(), rel=1e-9)
+        assert np.trace(found) / 4 == pytest.approx(sigma**2, rel=1e-9)
+
+
+def test_round_residuals_in_one_dimension_are_shrunk_to_themselves():
+    bags = Bags([[-1.0], [1.0], [10.5], [9.5]])
+    book = Codebook([[0.0], [10.0]])
+    np.testing.assert_allclose(estimate_covariance(book, bags), [[0.625]])
+    assert estimate_sigma(book, bags) == pytest.approx(np.sqrt(0.625))
+
+
+# -- every sampled state ---------------------------------------------------------------------------
+
+
+def test_nothing_pruned_is_nothing_changed_and_mass_stays(make):
+    random = np.random.default_rng(9)
+    state = make(random)
+    n_words = state.codebook.n_words
+    full = state.histograms.copy()
+    np.testing.assert_array_equal(state.transfer_matrix().toarray(), np.eye(n_words))
+    filled = full.sum(axis=1) > 0
+    for n_kept in (n_words - 1, 10, 3, 1):
+        state.reset(random.choice(n_words, n_kept, replace=False))
+        matrix = state.transfer_matrix()
+        assert matrix.data.min() >= 0
+        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
+        np.testing.assert_allclose(state.histograms, full @ matrix.toarray(), atol=1e-6)
+        np.testing.assert_allclose(state.histograms[filled].sum(axis=1), 1, atol=2e-6)
+        assert not state.histograms[~filled].any()
+
+
+def test_a_thousand_moves_give_the_bits_of_a_fresh_start(make):
+    random = np.random.default_rng(10)
+    state = make(random)
+    fresh = state.copy()
+    for step in range(1000):
+        before, kept = state.histograms.copy(), state.kept
+        pruned = np.setdiff1d(state.codebook.ids, kept)
+        n_in = int(random.integers(0, min(4, len(pruned)) + 1))
+        n_out = int(random.integers(0, min(4, len(kept) - (n_in == 0)) + 1))
+        out, in_ = (random.choice(c, n, replace=False) for c, n in ((kept, n_out), (pruned, n_in)))
+        state.swap(out, in_)
+        same = np.setdiff1d(np.arange(min(len(kept), state.n_kept)), state.changed)
+        np.testing.assert_array_equal(state.kept[same], kept[same])
+        np.testing.assert_array_equal(state.histograms[:, same], before[:, same])
+        if step % 20 == 0 or step > 980:
+            assert_same_bits(state, fresh.reset(state.kept))
+
+
+def test_taking_a_move_back_restores_the_state_and_copies_move_alone(make):
+    state = make(np.random.default_rng(11))
+    state.reset(np.arange(10))
+    before, other = state.histograms.copy(), state.copy()
+    other.swap([1, 2], [20, 21])
+    np.testing.assert_array_equal(state.histograms, before)
+    assert_same_bits(state.swap([1, 2], [20, 21]), other)
+    state.swap([20, 21], [1, 2])
+    np.testing.assert_array_equal(state.histograms, before)
+
+
+def test_permuting_words_permutes_the_result():
+    random = np.random.default_rng(12)
+    words, bags = corpus(random)
+    full = hard_histograms(bags, words)
+    order = random.permutation(30)
+    kept = [3, 8, 21, 14]
+    books = (Codebook(words), full), (Codebook(words[order], order), full[:, order])
+    for make in (
+        lambda book, full: EmpiricalState(book, full, bags=bags, n_samples=5),
+        lambda book, full: GaussianState(book, full, sigma=0.7, n_samples=20),
+    ):
+        here, there = (make(*book).reset(kept) for book in books)
+        np.testing.assert_array_equal(there.kept, here.kept)
+        np.testing.assert_allclose(there.histograms, here.histograms, atol=1e-7)
+
+
+def test_threads_and_seeds():
+    random = np.random.default_rng(13)
+    words, bags = corpus(random)
+    full, book = hard_histograms(bags, words), Codebook(words)
+    kept = [2, 4, 9, 20, 25]
+    for make in (
+        lambda **o: EmpiricalState(book, full, bags=bags, n_samples=5, **o),
+        lambda **o: GaussianState(book, full, bags=bags, n_samples=20, **o),
+        lambda **o: GaussianState(book, full, bags=bags, covariance="shared", n_samples=20, **o),
+    ):
+        one = make(n_jobs=1).reset(kept)
+        assert_same_bits(make(n_jobs=3).reset(kept), one)
+        other = make(random_state=1).reset(kept)
+        assert not np.array_equal(other.histograms, one.histograms)
+
+
+def test_variance_is_proposition_1(make):
+    state = make(np.random.default_rng(14))
+    state.reset([3, 4, 12, 20])
+    if state._bags is None:
+        with pytest.raises(DataError, match="Give n_descriptors as well"):
+            state.variance()
+        return
+    full = state.copy().reset().histograms
+    counts = np.maximum(state._bags.counts, 1)
+    expected = oracle.variance(full, state.transfer_matrix().toarray(), counts)
+    np.testing.assert_allclose(state.variance(), expected, atol=1e-12)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"n_samples": 0}, "n_samples must be a whole number from 1"),
+        ({"n_samples": 2.5}, "n_samples must be a whole number from 1"),
+        ({"n_samples": True}, "n_samples must be a whole number from 1"),
+        ({"smoothing": -1}, "smoothing must be a finite number from 0 up"),
+        ({"smoothing": np.nan}, "smoothing must be a finite number from 0 up"),
+        ({"neighbours": 0}, "neighbours must be a whole number above 0"),
+        ({"random_state": -1}, "seed must be a whole number from 0 up"),
+    ],
+)
+@pytest.mark.parametrize("make", [EmpiricalState, GaussianState])
+def test_parameters_out_of_range_are_refused(make, options, problem):
+    bags = Bags([[0.1, 0], [0, 0.9]])
+    with pytest.raises(ParameterError, match=problem):
+        make(Codebook(np.eye(2)), np.eye(2)[:1], bags=bags, **options)
+
+
+def test_gaussians_need_a_spread():
+    book, full = Codebook(np.eye(2)), np.eye(2)
+    with pytest.raises(DataError, match="Give sigma or bags"):
+        GaussianState(book, full)
+    with pytest.raises(ParameterError, match="sigma must be a finite number above 0"):
+        GaussianState(book, full, sigma=-1)
+    with pytest.raises(ParameterError, match="one of isotropic, shared; got 'full'"):
+        GaussianState(book, full, sigma=1, covariance="full")
+    with pytest.raises(ParameterError, match="has no use with covariance='shared'"):
+        GaussianState(book, full, sigma=1, covariance="shared")
+    with pytest.raises(DataError, match="Give bags or learn_from"):
+        GaussianState(book, full, covariance="shared")
+
+
+def test_empirical_shares_need_descriptors():
+    with pytest.raises(DataError, match="Give bags or learn_from, or use transfer='uniform'"):
+        EmpiricalState(Codebook(np.eye(2)), np.eye(2))
