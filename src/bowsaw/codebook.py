@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -248,8 +248,8 @@ class Codebook:
                 f"words must be a list of whole numbers (word ids); got {names.dtype} of shape "
                 f"{names.shape}."
             )
-        order = np.argsort(self._ids, kind="stable")
-        place = np.searchsorted(self._ids[order], names)
+        order, ascending = self._by_id
+        place = np.searchsorted(ascending, names)
         place = np.minimum(place, self.n_words - 1)
         found: NDArray[np.int64] = order[place]
         unknown = self._ids[found] != names
@@ -261,6 +261,12 @@ class Codebook:
         if len(np.unique(found)) != len(found):
             raise ParameterError("words names a word twice; name each word once.")
         return found
+
+    @cached_property
+    def _by_id(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The positions in the order of the ids, and the ids so ordered: searches ask often."""
+        order = np.argsort(self._ids, kind="stable")
+        return order, self._ids[order]
 
     def names(self) -> NDArray[np.object_]:
         """Return the column name of each word, such as ``word0042``, stable through pruning."""

@@ -28,6 +28,10 @@ DEEP = 32
 
 BLOCK_ROWS = 4096
 
+BATCH = 32
+"""How many places in memory are asked for at once. What is read then is summed up and never used,
+but for a comparison that always fails: without one, the compiler would see that nobody needs it."""
+
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def invert(
@@ -169,6 +173,8 @@ def _release(
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
     last = 2 if tally[1] else 1
+    n_lines = 0 if tally[1] == 0 else 2 if 4 * tally[1] < len(rank) else 4
+    ignored = 0
     mine = np.empty(BLOCK_ROWS, np.int32)
     for j in range(len(words)):
         end = starts[2 * words[j] + last]
@@ -182,6 +188,16 @@ def _release(
                 n += 1 if rank[i] == entry_ranks[at] else 0
             e = stop
             for a in range(n):
+                # Lists lie far apart in memory. Asked for one by one, each would be waited for; so
+                # a batch is touched first, and memory answers many questions in the time of one.
+                if a % BATCH == 0:
+                    for ahead in range(a, a + BATCH if a + BATCH < n else n):
+                        i = mine[ahead]
+                        for line in range(n_lines):
+                            r = rank[i] + 1 + 32 * line
+                            ignored += lists[i, r if r < n_ranked else n_ranked - 1]
+                    if ignored < 0:
+                        return
                 i = mine[a]
                 here = FAR
                 word = n_none
@@ -420,6 +436,9 @@ def challenge(
     """
     far = np.empty(BLOCK_ROWS + 1, np.int32)
     row = np.empty(sketch.shape[1], np.float32)
+    at_row = np.empty(BLOCK_ROWS * len(words) + 1, np.int32)
+    at_word = np.empty(BLOCK_ROWS * len(words) + 1, np.int32)
+    ignored = 0.0
     n_lost = 0
     n_won = 0
     for begin in range(0, len(rank), BLOCK_ROWS):
@@ -429,29 +448,40 @@ def challenge(
             # Appending always and counting only some avoids branches that nobody can predict.
             far[n_far] = i
             n_far += 1 if rank[i] == FAR else 0
+        n = 0
         for a in range(n_far):
             i = far[a]
             if column[code[i]] < 0:
                 lost[n_lost] = i
                 n_lost += 1
                 continue
-            best = score[i]
-            near = margin[i]
-            winner = code[i]
+            least = score[i] - margin[i]
             _widen(sketch, i, row)
             for j in range(len(words)):
                 bound = _along(row, sketched, j) + rest[i] * sketched[j, len(row)]
-                if bound + slack[j] - in_half_norms[j] < best - near:
-                    continue
-                value = _product(values, i, centre, in_words, j) - in_half_norms[j]
-                if value < best - near:
-                    continue
-                if value > best + near or _is_nearer(values[i], exact_words, words[j], winner):
-                    winner = np.int32(words[j])
-                    best = value
-            if winner != code[i]:
-                score[i] = best
-                won[n_won] = i
-                winners[n_won] = winner
-                n_won += 1
+                at_row[n] = i
+                at_word[n] = j
+                n += 1 if bound + slack[j] - in_half_norms[j] >= least else 0
+        for a in range(n):
+            if a % BATCH == 0:
+                for ahead in range(a, a + BATCH if a + BATCH < n else n):
+                    ignored += float(values[at_row[ahead], 0])
+                    ignored += float(values[at_row[ahead], values.shape[1] // 2])
+                if ignored == np.inf:
+                    break
+            i = at_row[a]
+            j = at_word[a]
+            # The candidates of a descriptor follow each other; what won it last is in front.
+            again = n_won > 0 and won[n_won - 1] == i
+            present = winners[n_won - 1] if again else code[i]
+            value = _product(values, i, centre, in_words, j) - in_half_norms[j]
+            if value < score[i] - margin[i]:
+                continue
+            if value > score[i] + margin[i] or _is_nearer(
+                values[i], exact_words, words[j], present
+            ):
+                score[i] = value
+                n_won += 0 if again else 1
+                won[n_won - 1] = i
+                winners[n_won - 1] = words[j]
     return n_lost, n_won

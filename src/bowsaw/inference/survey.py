@@ -181,6 +181,10 @@ class Survey:
         The ways measured so far, each there as soon as it is done.
     recode_seconds : float or None
         Time to code the whole corpus anew with the kept words; known once a way was timed.
+    kept : ndarray of int64, shape (n_kept,)
+        The ids of the kept words, in the codebook's order.
+    n_bags : int
+        Bags in the corpus.
     move_size : int
         Words that a timed move replaces in fact.
 
@@ -218,7 +222,7 @@ class Survey:
             raise DataError("a survey needs bags with descriptors; all are empty.")
         self._words = codebook.words_for(bags)[positions]
         self._book, self._bags, self._seed = codebook, bags, seed
-        self.kept = codebook.ids[positions]
+        self.kept, self.n_bags = codebook.ids[positions], len(bags)
         self.coding, self.sharpness = coding, sharpness
         self.n_moves, self.sample = n_moves, sample
         self.move_size = min(move_size, len(positions), codebook.n_words - len(positions))
@@ -254,7 +258,7 @@ class Survey:
         return {
             "coding": self.coding,
             "sharpness": self.sharpness if self.coding == "soft" else None,
-            "n_bags": len(self._bags),
+            "n_bags": self.n_bags,
             "n_descriptors": self._bags.n_descriptors,
             "n_words": self._book.n_words,
             "kept": self.kept.tolist(),
