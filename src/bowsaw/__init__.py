@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bowsaw.formats.safetensors import load, save
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
+    from bowsaw.inference.whatif import whatif
     from bowsaw.store import Store, extract
 
 _HOMES = {
@@ -39,6 +40,7 @@ _HOMES = {
     "extract": "bowsaw.store",
     "load": "bowsaw.formats.safetensors",
     "save": "bowsaw.formats.safetensors",
+    "whatif": "bowsaw.inference.whatif",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "extract",
     "load",
     "save",
+    "whatif",
 ]
 
 

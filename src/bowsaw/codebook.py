@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Codebook:
     """
 
     __slots__ = (
+        "_by_id",
         "_description",
         "_ids",
         "_metric",
@@ -99,6 +100,9 @@ class Codebook:
             raise DataError("ids must be distinct and not negative.")
         self._words = array
         self._ids = names.copy()
+        # The positions in the order of the ids, and the ids so ordered: searches ask often.
+        order = np.argsort(self._ids, kind="stable")
+        self._by_id = (order, self._ids[order])
         self._scale = check_scale(scale)
         self._metric = metric
         self._description = plain_json(description, "description")
@@ -261,12 +265,6 @@ class Codebook:
         if len(np.unique(found)) != len(found):
             raise ParameterError("words names a word twice; name each word once.")
         return found
-
-    @cached_property
-    def _by_id(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The positions in the order of the ids, and the ids so ordered: searches ask often."""
-        order = np.argsort(self._ids, kind="stable")
-        return order, self._ids[order]
 
     def names(self) -> NDArray[np.object_]:
         """Return the column name of each word, such as ``word0042``, stable through pruning."""

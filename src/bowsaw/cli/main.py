@@ -25,6 +25,7 @@ VERBS = {
     "train": "learn a codebook from the descriptors of a store by k-means; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
     "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
+    "whatif": "compare ways to tell the histograms of fewer words without coding images again",
     "inspect": "tell what a store, a codebook or a histogram file holds",
 }
 """The verbs, each a module beside this one, and what they do."""

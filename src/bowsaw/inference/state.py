@@ -72,7 +72,8 @@ class HistogramState(ABC):
         self._n_bags = n_bags
         self._table: NDArray[Any] = np.zeros((codebook.n_words, n_bags), dtype=dtype)
         self._kept: Positions = np.arange(codebook.n_words)
-        # The column of each word, -1 for a pruned one. One entry more, for lists padded with n_words.
+        # The column of each word, -1 for a pruned one; one entry more, as lists are padded with
+        # n_words.
         self._column = np.arange(codebook.n_words + 1, dtype=np.int32)
         self._column[-1] = -1
         self._changed: NDArray[np.int64] = np.arange(codebook.n_words)
@@ -225,7 +226,7 @@ class HistogramState(ABC):
     def _close(
         self, holes: NDArray[np.int64], n_after: int, touched: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Move the last columns into the holes; return the touched columns under their new names."""
+        """Move the last columns into the holes; return the touched columns by their new names."""
         if not len(holes):
             return touched
         n_before = self.n_kept

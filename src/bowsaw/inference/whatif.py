@@ -1,4 +1,4 @@
-"""The front door: what would the histograms be with other words?
+"""The front door: it asks what the histograms would be with other words.
 
 ================  ==================  =============================================================
 coding            transfer            state
