@@ -25,9 +25,9 @@ their word goes, they are compared with all kept words, which are few. Compariso
 float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index), so the lists are
-as long as ``max_bytes`` allows, 192 at most: beyond that building takes longer than the few far
-descriptors cost.
+and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.7 √K
+words, from 64 to 192, pay: longer ones take more to build than the few far descriptors cost. They
+are shorter where ``max_bytes`` asks for it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 
-MOST_RANKED = 192
+LEAST_RANKED, MOST_RANKED = 64, 192
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
@@ -106,8 +106,8 @@ class ExactState(HistogramState):
     bags : Bags
         The corpus.
     n_ranked : int or None, default=None
-        Words in a descriptor's list, 1 to 254; None for 192 or what ``max_bytes`` allows. Changes
-        speed and memory, never the histograms.
+        Words in a descriptor's list, 1 to 254; None for what pays and fits into
+        ``max_bytes``. Changes speed and memory, never the histograms.
     max_bytes : int, default=2**30
         Memory for lists and index when ``n_ranked`` is None.
     n_jobs : int or None, default=-1
@@ -385,8 +385,8 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     if n_ranked is None:
         entry = 5 if n_words < 2**16 else 7
         fits = max_bytes // (entry * max(n_descriptors, 1))
-        most = LIMIT_RANKED if n_words <= LIMIT_RANKED else MOST_RANKED
-        return int(max(1, min(n_words, most, fits)))
+        pays = int(np.clip(2.72 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
+        return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))
     if not 1 <= n_ranked <= LIMIT_RANKED:
         raise ParameterError(f"n_ranked must be between 1 and {LIMIT_RANKED}; got {n_ranked!r}.")
     return min(int(n_ranked), n_words)
