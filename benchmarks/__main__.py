@@ -3,6 +3,10 @@
 python -m benchmarks                     everything (minutes)
 python -m benchmarks --only kmeans       one of them, the others kept
 python -m benchmarks --quick             a little data, to see that all runs
+python -m benchmarks --draw              none; what follows from results.json is written again
+
+The numbers and figures of docs/inference.md follow; with --output elsewhere the documents stay as
+they are, and the figures go there.
 """
 
 from __future__ import annotations
@@ -17,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data
+from benchmarks.figures import draw_cell, draw_costs
 from benchmarks.peers import MEASUREMENTS, QUICK, TOLD_ONLY, WITH_FAISS, best_blas_core
-from benchmarks.report import write_report
+from benchmarks.report import write_measured, write_report
 from benchmarks.timing import hardware
 
 HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
 TOLD = " (told its CPU)"
 
 
@@ -30,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--only", action="append", choices=sorted(MEASUREMENTS))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="measure nothing, write all else")
     parser.add_argument("--output", type=Path, default=HERE, help="where the two files go")
     parser.add_argument("--one", choices=sorted(MEASUREMENTS), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -39,10 +46,12 @@ def main() -> int:
         return 0
     raw = options.output / "results.json"
     results: dict[str, Any] = json.loads(raw.read_text()) if raw.exists() else {}
-    results["hardware"] = {**hardware(), "pictures": data.source()}
     measured = results.setdefault("measured", {})
-    core = best_blas_core()
-    for name in options.only or list(MEASUREMENTS):
+    names = [] if options.draw else options.only or list(MEASUREMENTS)
+    if names or "hardware" not in results:
+        results["hardware"] = {**hardware(), "pictures": data.source()}
+    core = best_blas_core() if names else None
+    for name in names:
         variants: list[tuple[str, dict[str, str]]] = [(name, {})]
         if name in TOLD_ONLY and core:
             variants = [(name, {"OPENBLAS_CORETYPE": core})]
@@ -56,7 +65,19 @@ def main() -> int:
             raw.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     write_report(results, options.output / "RESULTS.md")
     print(f"written: {options.output / 'RESULTS.md'}")
+    _publish(results, options.output)
     return 0 if all(result["same"] for result in measured.values()) else 1
+
+
+def _publish(results: dict[str, Any], output: Path) -> None:
+    """Bring the documents up to date, or draw beside the results if those lie elsewhere."""
+    at_home = output.resolve() == HERE.resolve()
+    if at_home:
+        write_measured(results, DOCS / "inference.md")
+    figures = (DOCS if at_home else output) / "figures"
+    for path in (draw_costs(results, figures), draw_cell(figures)):
+        if path is not None:
+            print(f"written: {path}")
 
 
 def _in_a_process(name: str, quick: bool, more: dict[str, str]) -> dict[str, Any]:

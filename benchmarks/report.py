@@ -1,4 +1,4 @@
-"""From the raw numbers to RESULTS.md: data first, words second."""
+"""From the raw numbers to RESULTS.md and docs/inference.md: data first, words second."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ Written by `make bench`; the raw numbers are in `results.json`. Both sides run i
 the same number of threads, in turn, after one untimed call each (which compiles the kernels; the
 compiled code is cached on disk, so that happens once a machine). Times are medians.
 """
+
+MARKS = ("<!-- measured -->", "<!-- /measured -->")
+"""Between these two, docs/inference.md is written by ``write_measured``."""
+
+_PAPER = {
+    "hard, exact": r"O(d\|T\|N) | not in the paper",
+    "hard, uniform": r"O(d\|T\|N) | O(\|S\|\|N_δ\|) an image",
+    "soft, 16-bit": r"O(d\|T\|N) | O(N\|T\|)",
+}
+"""What the paper says that re-coding and inference cost; the bars are escaped for a table."""
 
 
 def write_report(results: dict[str, Any], path: Path) -> None:
@@ -100,6 +110,68 @@ def _inference(measured: dict[str, Any]) -> str:
         )
     rows += ["", "Peak memory is the growth of anonymous memory while the state is built.", ""]
     return "\n".join(rows)
+
+
+def write_measured(results: dict[str, Any], page: Path) -> None:
+    """Replace what stands between the marks of a page by ``measured_block``."""
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not (begin and end):
+        raise ValueError(f"{page.name} has no {MARKS[0]} … {MARKS[1]}. Put both marks back.")
+    page.write_text(
+        f"{before}{begin}\n{measured_block(results)}{end}{after}", encoding="utf-8", newline="\n"
+    )
+
+
+def measured_block(results: dict[str, Any]) -> str:
+    """Return the paper's complexities with what was measured beside them, as Markdown."""
+    measured = results.get("measured", {})
+    found = [measured[name] for name in ("whatif_hard", "whatif_soft") if name in measured]
+    every = [row for result in found for row in result["rows"]]
+    parts = [_beside_the_paper(found[0], every, results["hardware"])] if found else []
+    if "whatif_curves" in measured:
+        parts.append(
+            "![How the time of one move grows with the images, the words of the codebook, the kept "
+            "words and the words that a move replaces](figures/move-cost.svg)\n"
+        )
+    return "\n".join(parts) if parts else "Not measured yet: `make bench` fills this in.\n"
+
+
+def _beside_the_paper(
+    first: dict[str, Any], every: list[dict[str, Any]], hardware: dict[str, str]
+) -> str:
+    rows = [
+        f"{first['size']} of {hardware['pictures']}; {hardware['processor']}, "
+        f"{first['threads']} threads.",
+        "",
+        "| state | kept of | replaced | re-coding, by the paper | inference, by the paper | "
+        "re-coding, measured | a move, measured | times faster | against re-coding |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in (r for r in every if "ours" in r):
+        rows.append(
+            f"| {row['state']} | {row['kept']} of {row['of']} | {row['replaced']} | "
+            f"{_PAPER[row['state']]} | {_short(1e3 * row['peer'])} ms | "
+            f"{_short(1e3 * row['ours'])} ms | **{_short(row['peer'] / row['ours'])}** | "
+            f"{'' if row['same'] else 'NO: '}{row['answer']} |"
+        )
+    rows += [
+        "",
+        "| to build | words | time | one coding takes | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    for row in (r for r in every if "building" in r):
+        rows.append(
+            f"| {row['state']} | {row['of']} | {_short(row['building'])} s | "
+            f"{_short(row['coding'])} s | {row['peak'] / 2**20:.0f} MiB |"
+        )
+    return "\n".join([*rows, ""])
+
+
+def _short(value: float) -> str:
+    """Return three digits that matter, without an exponent."""
+    return f"{float(f'{value:.3g}'):.10g}"
 
 
 def _accuracy(found: dict[str, Any]) -> str:

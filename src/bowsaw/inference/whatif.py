@@ -109,6 +109,8 @@ def whatif(
     corpus = None if bags is None else as_bags(bags)
     make = _state_of(coding, transfer)
     _check_options(make, transfer, options)
+    if options.get("learn_from") is not None:
+        options["learn_from"] = as_bags(options["learn_from"])
     if coding == "hard" and transfer in _FROM_HISTOGRAMS:
         if histograms is None:
             if corpus is None:

@@ -1,0 +1,279 @@
+"""What docs/inference.md shows: the figures are computed, and its numbers are those measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.figures import AXES, LINES, apart, draw_cell, draw_costs, widest_gap
+from benchmarks.inheritance import WAYS, Inheritance, cell_of
+from benchmarks.report import MARKS, measured_block, write_measured
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial import Voronoi
+
+from benchmarks import __main__ as command
+
+TOP = Path(__file__).resolve().parents[2]
+PAGE = TOP / "docs" / "inference.md"
+FIGURES = TOP / "docs" / "figures"
+MEASURED = json.loads((TOP / "benchmarks" / "results.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def example() -> Inheritance:
+    return Inheritance()
+
+
+def texts(path: Path) -> list[str]:
+    """Return what a figure says, in the order in which it is drawn."""
+    tree = ElementTree.fromstring(path.read_text("utf-8"))
+    return ["".join(node.itertext()).strip() for node in tree.iter() if node.tag.endswith("}text")]
+
+
+def area(corners: np.ndarray) -> float:
+    x, y = corners.T
+    return abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
+
+
+def made_up_costs(slope: float = 1.0) -> dict[str, Any]:
+    """Return curves of t = size^slope milliseconds."""
+    points = [[size, 1e-3 * size**slope] for size in (10, 20, 40)]
+    lines = {axis: dict.fromkeys(LINES, points) for axis in AXES}
+    curves = {"lines": lines, "fixed": dict.fromkeys(AXES, 20), "threads": 2, "same": True}
+    return {"measured": {"whatif_curves": curves}}
+
+
+def made_up_moves() -> dict[str, Any]:
+    move = {"kept": 50, "of": 5000, "replaced": 10, "ours": 0.002, "peer": 3.0, "same": True}
+    build = {"of": 5000, "building": 20.0, "coding": 8.0, "peak": 2**29, "same": True}
+    hard = [
+        {"state": "hard, exact"} | build,
+        {"state": "hard, exact", "answer": "identical histograms"} | move,
+        {"state": "hard, uniform", "answer": "mean L1 error 0.60"} | move,
+    ]
+    soft = [{"state": "soft, 16-bit", "answer": "too far", **move, "same": False}]
+    facts = {"size": "3 images", "threads": 2}
+    measured = {"whatif_hard": {"rows": hard, **facts}, "whatif_soft": {"rows": soft, **facts}}
+    return {
+        "hardware": {"processor": "an abacus", "pictures": "a wall"},
+        "measured": measured,
+    }
+
+
+# -- the example of a pruned cell ------------------------------------------------------------------
+
+
+def test_exact_shares_are_the_counts_of_descriptors_that_go_to_each_heir(example):
+    # Coding again, by distances to the words that are left, is what the exact state must say.
+    own = example.descriptors[example.codes == example.pruned]
+    away = np.linalg.norm(own[:, None] - example.words[example.kept], axis=2)
+    goes_to = example.kept[away.argmin(axis=1)]
+    counts = np.bincount(goes_to, minlength=len(example.words))
+    np.testing.assert_allclose(example.shares["exact"], counts / len(own), atol=1e-5)
+    np.testing.assert_array_equal(
+        np.bincount(example.codes_after[example.codes == example.pruned], minlength=12), counts
+    )
+
+
+def test_uniform_gives_a_fifth_to_each_of_the_five_nearest_words(example):
+    away = np.linalg.norm(example.words - example.words[example.pruned], axis=1)
+    nearest = np.argsort(away)[1:6]
+    expected = np.zeros(len(example.words))
+    expected[nearest] = 0.2
+    np.testing.assert_allclose(example.shares["uniform"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_shares_sum_to_one(example, way):
+    assert example.shares[way].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_example_shows_what_the_page_says_of_it(example):
+    # «a fifth to a word that inherits nothing, and nothing to one that does»
+    exact, uniform = example.shares["exact"], example.shares["uniform"]
+    assert ((exact == 0) & (uniform > 0.19)).sum() == 1
+    assert ((exact > 0.02) & (uniform == 0)).any()
+    assert example.misplaced("exact") == 0
+    assert 0 < example.misplaced("voronoi") < example.misplaced("uniform")
+
+
+def test_cells_are_those_of_a_voronoi_diagram(example):
+    # Cells far from the rim have all their corners among scipy's; the box must not cut them.
+    diagram = Voronoi(example.words)
+    box = 50.0 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    everyone = np.arange(len(example.words))
+    n_compared = 0
+    for word in everyone:
+        region = diagram.regions[diagram.point_region[word]]
+        corners = diagram.vertices[region]
+        if -1 in region or np.abs(corners).max() > 50:
+            continue
+        ours = cell_of(word, everyone, example.words, box)
+        order = [np.abs(ours - corner).sum(axis=1).argmin() for corner in corners]
+        assert sorted(order) == list(range(len(ours)))
+        np.testing.assert_allclose(ours[order], corners, atol=1e-9)
+        n_compared += 1
+    assert n_compared >= 3
+
+
+def test_the_parts_of_a_pruned_cell_are_the_whole_of_it(example):
+    box = 5.0 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    lost = cell_of(example.pruned, np.arange(len(example.words)), example.words, box)
+    parts = [cell_of(word, example.kept, example.words, lost) for word in example.kept]
+    assert sum(map(area, parts)) == pytest.approx(area(lost))
+    assert sum(len(part) > 0 for part in parts) >= 3
+
+
+# -- the drawings ----------------------------------------------------------------------------------
+
+
+def test_the_cell_is_drawn_with_every_share_in_words(example, tmp_path):
+    said = texts(draw_cell(tmp_path / "figures"))
+    for way in WAYS:
+        assert way in said
+        assert {f"{100 * heir.shares[way]:.0f} %" for heir in example.heirs} <= set(said)
+    for heir in example.heirs:
+        assert f"{heir.letter} {100 * heir.shares['exact']:.0f} %" in said
+
+
+def test_drawings_are_the_same_bytes_every_time(tmp_path):
+    for draw in (draw_cell, lambda folder: draw_costs(made_up_costs(), folder)):
+        first, second = (draw(tmp_path / name).read_bytes() for name in "ab")
+        assert first == second
+        assert b"<dc:date>" not in first
+        assert b" \n" not in first
+
+
+def test_costs_are_not_drawn_before_they_are_measured(tmp_path):
+    assert draw_costs({}, tmp_path / "figures") is None
+    assert draw_costs({"measured": {"curves": {}}}, tmp_path / "figures") is None
+    assert not (tmp_path / "figures").exists()
+
+
+@pytest.mark.parametrize(("slope", "told"), [(1.0, "1.0"), (-0.5, "−0.5"), (-0.01, "0.0")])
+def test_every_line_tells_its_slope(tmp_path, slope, told):
+    said = texts(draw_costs(made_up_costs(slope), tmp_path))
+    for label in AXES.values():
+        assert label in said
+    for name, *_ in LINES.values():
+        assert said.count(f"{name} ({told})") == len(AXES)
+
+
+def test_a_single_size_is_drawn_without_a_slope(tmp_path):
+    results = made_up_costs()
+    for states in results["measured"]["whatif_curves"]["lines"].values():
+        for name in states:
+            states[name] = [[10, 0.001]]
+    assert "hard, exact (no slope)" in texts(draw_costs(results, tmp_path))
+
+
+@given(st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=3))
+def test_labels_are_apart_and_in_order(heights):
+    low, high = 1e-5, 10.0
+    places = np.log(apart(heights, low, high, share=0.05))
+    order = np.argsort(heights, kind="stable")
+    gap = 0.05 * np.log(high / low)
+    assert (np.diff(places[order]) >= 0.99 * gap).all()
+    # Labels push each other away evenly, so their middle stays.
+    assert places.mean() == pytest.approx(np.log(heights).mean())
+
+
+def test_the_widest_gap_is_found_on_the_logarithmic_axis():
+    assert widest_gap([1.0, 10.0, 1000.0, 2000.0]) == pytest.approx(100.0)
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_committed_measurements():
+    assert f"{MARKS[0]}\n{measured_block(MEASURED)}{MARKS[1]}" in PAGE.read_text("utf-8")
+
+
+def test_the_committed_figures_say_what_fresh_ones_say(tmp_path):
+    assert texts(FIGURES / "pruned-cell.svg") == texts(draw_cell(tmp_path))
+    fresh = draw_costs(MEASURED, tmp_path)
+    committed = FIGURES / "move-cost.svg"
+    assert committed.exists() == (fresh is not None)
+    if fresh is not None:
+        assert texts(committed) == texts(fresh)
+
+
+def test_the_block_has_the_papers_costs_beside_ours():
+    block = measured_block(made_up_moves())
+    rows = [re.split(r"(?<!\\)\|", line) for line in block.splitlines() if line.startswith("|")]
+    assert {len(row) for row in rows} == {11, 7}
+    by_state = {row[1].strip(): [cell.strip() for cell in row[2:-1]] for row in rows[:5]}
+    assert by_state["hard, uniform"] == [
+        "50 of 5000",
+        "10",
+        r"O(d\|T\|N)",
+        r"O(\|S\|\|N_δ\|) an image",
+        "3000 ms",
+        "2 ms",
+        "**1500**",
+        "mean L1 error 0.60",
+    ]
+    assert by_state["soft, 16-bit"][3] == r"O(N\|T\|)"
+    assert by_state["soft, 16-bit"][-1] == "NO: too far"
+    assert "| hard, exact | 5000 | 20 s | 8 s | 512 MiB |" in block
+    assert "move-cost.svg" not in block
+    assert "move-cost.svg" in measured_block(made_up_moves() | made_up_costs())
+
+
+def test_the_block_says_when_nothing_is_measured():
+    assert measured_block({}).startswith("Not measured yet")
+
+
+def test_writing_the_block_leaves_the_rest_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n", encoding="utf-8")
+    write_measured(made_up_moves(), page)
+    text = page.read_text("utf-8")
+    assert text.startswith(f"before\n{MARKS[0]}\n3 images of a wall")
+    assert text.endswith(f"|\n{MARKS[1]}\nafter\n")
+    assert "old" not in text
+    write_measured({}, page)
+    assert page.read_text("utf-8").count("\n") == 5
+
+
+def test_a_page_without_marks_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("no marks\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"page\.md has no <!-- measured -->"):
+        write_measured({}, page)
+    assert page.read_text("utf-8") == "no marks\n"
+
+
+def test_results_elsewhere_leave_the_documents_alone(tmp_path, monkeypatch, capsys):
+    before = PAGE.read_bytes()
+    (tmp_path / "results.json").write_text(json.dumps(made_up_costs()), encoding="utf-8")
+    arguments = ["benchmarks", "--draw", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert command.main() == 0
+    assert capsys.readouterr().out.count("written: ") == 3
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "move-cost.svg",
+        "pruned-cell.svg",
+    }
+    assert PAGE.read_bytes() == before
+
+
+def test_results_at_home_bring_the_documents_up_to_date(tmp_path, monkeypatch):
+    home, docs = tmp_path / "benchmarks", tmp_path / "docs"
+    home.mkdir()
+    docs.mkdir()
+    (home / "results.json").write_text(json.dumps(made_up_costs()), encoding="utf-8")
+    (docs / "inference.md").write_text(f"{MARKS[0]}\n{MARKS[1]}\n", encoding="utf-8")
+    monkeypatch.setattr(command, "HERE", home)
+    monkeypatch.setattr(command, "DOCS", docs)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--draw", "--output", str(home)])
+    assert command.main() == 0
+    assert "(figures/move-cost.svg)" in (docs / "inference.md").read_text("utf-8")
+    assert (docs / "figures" / "move-cost.svg").exists()
