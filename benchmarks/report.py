@@ -92,8 +92,8 @@ def _inference(measured: dict[str, Any]) -> str:
     for row in (r for r in every if "ours" in r):
         rows.append(
             f"| {row['state']} | {row['kept']} of {row['of']} | {row['replaced']} | "
-            f"{1e3 * row['ours']:.3g} ms | {1e3 * row['peer']:.3g} ms ({row['fastest']}) | "
-            f"**{row['peer'] / row['ours']:.3g}** | ≥ {row['asked']:g} | "
+            f"{_short(1e3 * row['ours'])} ms | {_short(1e3 * row['peer'])} ms ({row['fastest']}) | "
+            f"**{_short(row['peer'] / row['ours'])}** | ≥ {row['asked']:g} | "
             f"{'' if row['same'] else 'NO: '}{row['answer']} |"
         )
     rows += [
