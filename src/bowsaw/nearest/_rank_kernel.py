@@ -99,6 +99,38 @@ def _error(row_norm: float, word_norm: float, errors: tuple[float, float, float]
     )
 
 
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _quick_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Squared distance in float64, summed in any order: eight times as quick as in a fixed one."""
+    total = 0.0
+    for d in range(a.shape[0]):
+        difference = np.float64(a[d]) - np.float64(b[d])
+        total += difference * difference
+    return total
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _comes_before(
+    row: NDArray[np.float32],
+    exact_words: NDArray[np.float32],
+    first: int,
+    first_distance: float,
+    second: int,
+    second_distance: float,
+) -> bool:
+    """Compare two words of a row by distance, then by position; given are quick distances.
+
+    Sums of n squares in two orders differ by less than 2 (n + 2) 2⁻⁵³ of themselves. Where quick
+    distances are nearer to each other than twice that, those in the fixed order decide.
+    """
+    doubt = (row.shape[0] + 3) * 2.0**-50 * (first_distance + second_distance)
+    if abs(first_distance - second_distance) > doubt:
+        return first_distance < second_distance
+    a = squared_distance(row, exact_words[first])
+    b = squared_distance(row, exact_words[second])
+    return a < b or (a == b and first < second)
+
+
 @njit(nogil=True, error_model="numpy", cache=True)
 def _settle_run(
     row: NDArray[np.float32],
@@ -109,10 +141,10 @@ def _settle_run(
     """Sort a run of words, too close for float32, by exact distance and then by position."""
     for a in range(len(words)):
         word = words[a]
-        distance = squared_distance(row, exact_words[word])
+        distance = _quick_distance(row, exact_words[word])
         b = a
-        while b > 0 and (
-            distances[b - 1] > distance or (distances[b - 1] == distance and words[b - 1] > word)
+        while b > 0 and _comes_before(
+            row, exact_words, word, distance, words[b - 1], distances[b - 1]
         ):
             words[b] = words[b - 1]
             distances[b] = distances[b - 1]
