@@ -24,12 +24,10 @@ def any_move(random, state, most=4):
 
     Seldom a great leap, to few words or back to nearly all.
     """
-    kept = state.kept
-    pruned = [word for word in state.codebook.ids.tolist() if word not in set(kept.tolist())]
+    kept = state.kept.tolist()
+    pruned = sorted(set(state.codebook.ids.tolist()) - set(kept))
     most = state.codebook.n_words if random.random() < 0.05 else most
     n_in = int(random.integers(0, min(most, len(pruned)) + 1))
     n_out = int(random.integers(0, min(most, len(kept) - (n_in == 0)) + 1))
-    return (
-        random.choice(kept, n_out, replace=False),
-        random.permutation(pruned)[:n_in].astype(int),
-    )
+    out, in_ = random.permutation(len(kept))[:n_out], random.permutation(len(pruned))[:n_in]
+    return [kept[i] for i in out], [pruned[i] for i in in_]

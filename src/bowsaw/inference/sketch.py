@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.nearest._scan_kernel import squared_norms
-from bowsaw.nearest.search import WordSearch
+from bowsaw.nearest.search import SMALLEST, WordSearch
 from bowsaw.parallel import ordered_map, single_threaded_blas
 
 N_DIRECTIONS = 32
@@ -77,7 +77,8 @@ class Sketch:
             # Twice over the corpus, so that nothing but bytes is ever held.
             sizes = list(ordered_map(largest, blocks, n_jobs, ahead=8))
             most = np.max(sizes, axis=0, initial=0) if sizes else np.ones(self._axes.shape[1])
-            self._unit = np.where(most > 0, most / 127, 1).astype(np.float32)
+            # Not below the smallest normal number: there float32 is coarse, and may round to 0.
+            self._unit = np.maximum(most / 127, SMALLEST).astype(np.float32)
             for _ in ordered_map(store, blocks, n_jobs, ahead=8):
                 pass
 

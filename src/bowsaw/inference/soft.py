@@ -67,6 +67,7 @@ from bowsaw.inference._soft_kernel import (
 from bowsaw.inference.anew import add_rows, weights_in_float32, weights_in_float64
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.inference.weights_file import room_on_disk
+from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
@@ -174,10 +175,11 @@ class SoftState(HistogramState):
         wide_words = self._words.astype(np.float64)
 
         def in_float64(start: int, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+            norms = np.linalg.norm(rows.astype(np.float64) - scores.centre, axis=1)
+            check_size("descriptors", float(norms.max(initial=0)))
             exact_weights(
                 rows.T.astype(np.float64, order="C"), wide_words, self._factor / 2, start, codes
             )
-            norms = np.linalg.norm(rows.astype(np.float64) - scores.centre, axis=1)
             log_error = rounding.direct_log_error(norms, scores.largest, bags.n_dims, self._factor)
             return rounding.code_error(log_error)
 

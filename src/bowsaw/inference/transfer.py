@@ -100,7 +100,7 @@ class TransferState(HistogramState):
                     "the histograms were made of."
                 )
         super().__init__(codebook, len(shares), bags=bags)
-        self._full = np.ascontiguousarray(shares.T, dtype=np.float32)
+        self._full = np.array(shares.T, dtype=np.float32, order="C")
         self._n_descriptors = _check_counts(n_descriptors, bags, len(shares))
         self._n_jobs = n_jobs
 

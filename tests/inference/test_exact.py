@@ -1,0 +1,386 @@
+"""The exact state must be re-coding itself, descriptor by descriptor, to the bit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.nearest.test_search import FAMILIES
+from tests.oracles import ranking as oracle
+from tests.oracles.slots import any_move
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.coding.hard import hard_histograms
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.inference import exact
+from bowsaw.inference.exact import ExactState, cut, list_length
+
+# With one word or one row and five dimensions, OpenBLAS looks at memory that nobody has written to,
+# which can raise a flag; the numbers are right, and every test compares them.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in (dot|matmul)")
+
+
+def cut_at_random(random, rows, n_bags=6, **about):
+    """Bags of any sizes, most likely with an empty one."""
+    limits = np.sort(random.integers(0, len(rows) + 1, n_bags - 1))
+    offsets = np.concatenate([[0], limits, limits[-1:], [len(rows)]])
+    return Bags(rows, offsets, **about)
+
+
+def assert_is_recoding(state, bags, twin=False):
+    """The histograms of the kept words in the codebook's order, and so are ties settled."""
+    book = state.codebook
+    kept = book.positions(state.kept)
+    words = book.words_for(bags)
+    order = np.argsort(kept)
+    coded = hard_histograms(bags, words[kept[order]], n_jobs=1)
+    np.testing.assert_array_equal(state.histograms[:, order], coded)
+    if twin:
+        np.testing.assert_array_equal(state.histograms, oracle.histograms(bags, words, kept))
+
+
+def wander(state, bags, random, n_moves, most=4, twin=False):
+    for _ in range(n_moves):
+        state.swap(*any_move(random, state, most))
+        assert_is_recoding(state, bags, twin)
+    assert state.n_far == state.copy().reset(state.kept).n_far
+    return state
+
+
+def gravel(random, n_rows, n_words, n_dims=12):
+    """Bytes with most of their variance in few directions, and words among them."""
+    mixing = random.normal(size=(4, n_dims))
+    values = random.normal(size=(n_rows + n_words, 4)) @ mixing
+    values += 0.2 * random.normal(size=values.shape)
+    values = np.clip(values * 20 + 128, 0, 255).round().astype(np.uint8)
+    return values[:n_rows], values[n_rows:]
+
+
+# -- identity 3 ------------------------------------------------------------------------------------
+
+
+@st.composite
+def corpora(draw):
+    """Whole numbers of few levels: nearly every distance is tied, and words appear many times."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_dims, levels = draw(st.integers(1, 4)), draw(st.sampled_from([2, 3, 6, 200]))
+    n_words, n_rows = draw(st.integers(1, 25)), draw(st.integers(0, 40))
+    dtype = draw(st.sampled_from([np.uint8, np.float32]))
+    rows = random.integers(0, levels, (n_rows, n_dims)).astype(dtype)
+    words = random.integers(0, levels, (n_words, n_dims))
+    ids = random.permutation(n_words) + draw(st.integers(0, 9))
+    return random, cut_at_random(random, rows, draw(st.integers(2, 9))), Codebook(words, ids)
+
+
+@given(corpora(), st.sampled_from([1, 2, 3, 8, 254]), st.sampled_from([1, 5, 2**16]))
+@settings(max_examples=60)
+def test_any_moves_give_what_coding_descriptor_by_descriptor_gives(corpus, n_ranked, n_segment):
+    random, bags, book = corpus
+    with patch.object(exact, "SEGMENT_ROWS", n_segment):
+        state = ExactState(book, bags, n_ranked=n_ranked, n_jobs=1)
+    assert_is_recoding(state, bags, twin=True)
+    wander(state, bags, random, 6, twin=True)
+    state.reset(random.permutation(book.ids)[: random.integers(1, 4)])
+    wander(state, bags, random, 6, most=2, twin=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_misleading_data(family):
+    for n_ranked in (1, 4, 254):
+        random = np.random.default_rng(n_ranked)
+        rows, words = family(random)
+        bags, book = cut_at_random(random, rows), Codebook(words)
+        state = ExactState(book, bags, n_ranked=n_ranked, n_jobs=1)
+        assert_is_recoding(state, bags)
+        wander(state.reset(random.permutation(book.ids)[:5]), bags, random, 12)
+
+
+def test_ties_go_to_the_first_word_of_the_codebook_whatever_its_column():
+    # 5 is as far from 4 as from 6; the words at 4 are equal to each other.
+    book = Codebook([[6.0], [4.0], [4.0], [90.0]], [10, 11, 12, 13])
+    state = ExactState(book, Bags([[5.0], [3.0]]), n_ranked=1)
+    for kept, expected in [
+        ([13, 12, 11, 10], [0, 0, 0.5, 0.5]),
+        ([12, 11], [0, 1]),
+        ([12, 10], [0.5, 0.5]),
+        ([13, 12], [0, 1]),
+    ]:
+        assert state.reset(kept).histograms[0].tolist() == expected
+    state.reset([13, 12])
+    assert state.swap([], [11]).histograms[0].tolist() == [0, 0, 1]
+    assert state.swap([], [10]).histograms[0].tolist() == [0, 0, 0.5, 0.5]
+    assert state.swap([10, 11], []).histograms[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("n_ranked", [1, 2, 5, 30, 100, 254, None])
+def test_the_length_of_lists_changes_nothing(n_ranked):
+    random = np.random.default_rng(1)
+    rows, words = gravel(random, 400, 300)
+    bags = cut_at_random(random, rows)
+    state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
+    assert state.n_ranked == (exact.LEAST_RANKED if n_ranked is None else n_ranked)
+    wander(state, bags, random, 4, most=40)
+    wander(state.reset(random.permutation(300)[:20]), bags, random, 12)
+    if n_ranked == 1:
+        assert state.n_far > 300
+
+
+def test_a_list_of_all_words_leaves_nobody_far():
+    random = np.random.default_rng(2)
+    rows, words = gravel(random, 100, 254)
+    state = ExactState(Codebook(words), Bags(rows)).reset([77])
+    assert state.n_ranked == 254
+    assert state.n_far == 0
+
+
+def test_few_kept_words_and_many_far_descriptors():
+    # Lists of one word: after a move nearly everybody is compared with newcomers or searched anew.
+    random = np.random.default_rng(3)
+    rows, words = gravel(random, 500, 200)
+    bags = cut_at_random(random, rows, 20)
+    state = ExactState(Codebook(words), bags, n_ranked=1, n_jobs=1)
+    for n_kept in (1, 2, 6, 30):
+        state.reset(random.permutation(200)[:n_kept])
+        for _ in range(15):
+            n_moved = int(random.integers(1, n_kept + 1))
+            pruned = np.setdiff1d(np.arange(200), state.kept)
+            state.swap(state.kept[:n_moved], random.permutation(pruned)[:n_moved])
+            assert_is_recoding(state, bags)
+        assert state.n_far > 250
+
+
+@pytest.mark.parametrize("n_bags", [1, 300])
+def test_many_descriptors_a_bag_and_few(n_bags):
+    # Whole columns are divided at the end of a move, or each entry as it changes.
+    random = np.random.default_rng(4)
+    rows, words = gravel(random, 600, 40)
+    bags = Bags(rows, np.linspace(0, 600, n_bags + 1).astype(int))
+    for n_ranked in (2, 40):
+        state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
+        wander(state, bags, random, 20)
+
+
+# -- units and storage -----------------------------------------------------------------------------
+
+
+def test_bytes_and_floats_are_the_same():
+    random = np.random.default_rng(5)
+    rows, words = gravel(random, 200, 50)
+    offsets = [0, 50, 50, 200]
+    kept = random.permutation(50)[:9]
+    for n_ranked in (2, 50):
+        found = [
+            ExactState(Codebook(words), bags, n_ranked=n_ranked).reset(kept).histograms
+            for bags in (Bags(rows, offsets), Bags(rows.astype(np.float32), offsets))
+        ]
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("book_scale", [512.0, 1.0, 3.0, 1e-3])
+def test_codebooks_in_other_units_than_the_bags(book_scale):
+    random = np.random.default_rng(6)
+    rows, words = gravel(random, 150, 30)
+    bags = cut_at_random(random, rows, scale=512)
+    book = Codebook(words * (book_scale / 512), scale=book_scale)
+    wander(ExactState(book, bags, n_ranked=3, n_jobs=1), bags, random, 15)
+    if book_scale in (512.0, 1.0):
+        # Powers of two change no bit, so that ties are the same as well.
+        same = ExactState(Codebook(words, scale=512), bags).reset([3, 9])
+        found = ExactState(book, bags).reset([3, 9])
+        np.testing.assert_array_equal(found.histograms, same.histograms)
+
+
+def test_descriptors_may_lie_on_disk_and_in_pieces(tmp_path):
+    random = np.random.default_rng(7)
+    rows, words = gravel(random, 90, 30)
+    np.save(tmp_path / "a.npy", rows[:40])
+    np.save(tmp_path / "b.npy", rows[40:])
+    a, b = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "ab")
+    one = Bags.from_pieces([b], [0, 0], [0, 20], [20, 30])
+    two = Bags.from_pieces([a, b], [1, 0, 1], [0, 0, 20], [20, 40, 30])
+    for bags in (one, two, two[[2, 0]]):
+        wander(ExactState(Codebook(words), bags, n_ranked=2, n_jobs=1), bags, random, 8)
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 20))
+def test_segments_are_whole_bags_and_not_larger_than_they_may_be(counts, most):
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    with patch.object(exact, "SEGMENT_ROWS", most):
+        cuts = cut(offsets)
+    assert cuts[0] == 0
+    assert cuts[-1] == len(counts)
+    for first, last in pairwise(cuts):
+        assert last > first or not counts
+        assert offsets[last] - offsets[first] <= most or last == first + 1
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 40, 1000])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_segments_and_threads_change_nothing(monkeypatch, n_rows, n_jobs):
+    each = ExactState._each
+    # Small moves would be made by one thread.
+    monkeypatch.setattr(ExactState, "_each", lambda self, work, threads=True: each(self, work))
+    monkeypatch.setattr(exact, "SEGMENT_ROWS", n_rows)
+    random = np.random.default_rng(8)
+    rows, words = gravel(random, 300, 60)
+    # Several bags larger than small segments, and some empty ones.
+    bags = cut_at_random(random, rows, 25)
+    state = ExactState(Codebook(words), bags, n_ranked=3, n_jobs=n_jobs)
+    wander(state, bags, random, 10)
+    wander(state.reset([5]), bags, random, 10, most=2)
+
+
+@pytest.mark.parametrize("n_rows", [2**16, 2**16 + 1])
+def test_a_bag_that_two_bytes_can_hardly_number(n_rows):
+    random = np.random.default_rng(9)
+    rows = random.integers(0, 256, (n_rows + 5, 2)).astype(np.uint8)
+    bags = Bags(rows, [0, n_rows, n_rows + 5])
+    book = Codebook(random.integers(0, 256, (12, 2)))
+    state = ExactState(book, bags, n_ranked=2)
+    for _ in range(4):
+        state.swap(*any_move(random, state))
+        assert_is_recoding(state, bags)
+
+
+# -- the ends of the range -------------------------------------------------------------------------
+
+
+def test_a_codebook_of_one_word():
+    state = ExactState(Codebook([[1.0, 2.0]], [5]), Bags.from_list([[[9.0, 9.0]], []]))
+    assert state.histograms.tolist() == [[1.0], [0.0]]
+    assert state.reset([5]).histograms.tolist() == [[1.0], [0.0]]
+    with pytest.raises(ParameterError, match="out names all 1 kept words"):
+        state.swap([5])
+
+
+def test_a_corpus_of_one_descriptor():
+    random = np.random.default_rng(10)
+    bags = Bags([[0.3, 0.1]])
+    state = ExactState(Codebook(random.random((20, 2))), bags, n_ranked=2)
+    wander(state, bags, random, 40)
+
+
+@pytest.mark.parametrize("n_words", [2**16 - 1, 2**16, 2**16 + 3])
+def test_more_words_than_two_bytes_can_count(n_words):
+    random = np.random.default_rng(11)
+    words = random.normal(size=(n_words, 4)).astype(np.float32)
+    bags = cut_at_random(random, random.normal(size=(25, 4)).astype(np.float32))
+    state = ExactState(Codebook(words), bags, n_ranked=3)
+    # The words at both ends, and those that count: the nearest ones.
+    used = np.flatnonzero(state.histograms.any(axis=0))
+    state.swap(used, [])
+    assert_is_recoding(state, bags)
+    state.reset([0, n_words - 1, 17])
+    assert_is_recoding(state, bags)
+    for out, in_ in (([0], used[:5]), (used[:2], [n_words - 2]), ([n_words - 1], [])):
+        state.swap(out, in_)
+        assert_is_recoding(state, bags)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e5, 1e9, 1e15, 1e18])
+def test_descriptors_very_far_from_the_words(distance):
+    # From so far float64 itself sees ties; the first word has them.
+    random = np.random.default_rng(12)
+    rows = random.normal(size=(40, 3)) + distance * random.choice([-1, 1], (40, 3))
+    bags = cut_at_random(random, rows)
+    for n_ranked in (1, 30):
+        state = ExactState(Codebook(random.normal(size=(30, 3))), bags, n_ranked=n_ranked, n_jobs=1)
+        wander(state, bags, random, 10, twin=True)
+
+
+@pytest.mark.parametrize("size", [1e-44, 1e-30, 1e-20, 1e10, 5e17])
+def test_values_of_any_size(size):
+    random = np.random.default_rng(13)
+    rows, words = size * random.normal(size=(40, 3)), size * random.normal(size=(30, 3))
+    bags = cut_at_random(random, rows)
+    for n_ranked in (1, 30):
+        state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
+        wander(state, bags, random, 10, twin=True)
+
+
+@pytest.mark.parametrize("value", [1e19, 1e25, 3e38, np.nan])
+def test_what_float32_cannot_square_is_refused(value):
+    # Bags on disk are trusted to be finite, so that NaN may come as far as this.
+    rows = np.array([[0.0], [value]], np.float32)
+    bags = Bags.from_pieces([rows], [0], [0], [2])
+    with pytest.raises(DataError, match=r"^descriptors must lie within 4.6e\+18 .* Divide"):
+        ExactState(Codebook([[0.0], [1.0]]), bags)
+
+
+def test_words_that_float32_cannot_square_are_refused():
+    with pytest.raises(DataError, match=r"^words must lie within 4.6e\+18 .* Divide"):
+        ExactState(Codebook([[1e20], [-1e20]]), Bags([[0.0]]))
+
+
+# -- memory and options ----------------------------------------------------------------------------
+
+
+def test_lists_are_as_long_as_pays_and_fits():
+    plenty = 2**40
+    # All words where a byte can number them; else a length that grows with the codebook.
+    assert [list_length(1000, n, None, plenty) for n in (1, 3, 254)] == [1, 3, 254]
+    pays = [list_length(1000, n, None, plenty) for n in (255, 1000, 2000, 5000, 70_000)]
+    assert pays == sorted(pays)
+    assert (pays[0], pays[-1]) == (exact.LEAST_RANKED, exact.MOST_RANKED)
+    assert list_length(0, 5000, None, plenty) == exact.MOST_RANKED
+    # 5 bytes an entry, 3 of the index and 2 of the list; 7 where positions take 4 bytes.
+    assert list_length(10**6, 5000, None, 10**8) == 20
+    assert list_length(10**6, 70_000, None, 10**8) == 14
+    assert list_length(1000, 5000, None, 0) == 1
+    # What is asked for is done, whatever it takes.
+    assert list_length(1000, 5000, 254, 0) == 254
+    assert list_length(1000, 40, 254, 0) == 40
+
+
+def test_lists_and_index_stay_within_max_bytes():
+    random = np.random.default_rng(14)
+    rows, words = gravel(random, 5000, 300, n_dims=4)
+    for max_bytes in (10**5, 4 * 10**5, 10**6):
+        state = ExactState(Codebook(words), Bags(rows), max_bytes=max_bytes)
+        held = state._lists.nbytes + sum(
+            part.entry_rows.nbytes + part.entry_ranks.nbytes for part in state._segments
+        )
+        assert max_bytes / 2 < held <= max_bytes
+        assert state.n_bytes > held
+
+
+def test_copies_whose_descriptors_are_far_do_not_disturb_each_other():
+    random = np.random.default_rng(16)
+    rows, words = gravel(random, 200, 60)
+    bags = cut_at_random(random, rows)
+    state = ExactState(Codebook(words), bags, n_ranked=1, n_jobs=1).reset(np.arange(8))
+    others = [state, state.copy(), state.copy()]
+    for _ in range(30):
+        for one in others:
+            pruned = np.setdiff1d(np.arange(60), one.kept)
+            one.swap(random.permutation(one.kept)[:1], random.permutation(pruned)[:1])
+            assert_is_recoding(one, bags)
+
+
+def test_copies_share_lists_and_index():
+    random = np.random.default_rng(15)
+    rows, words = gravel(random, 100, 30)
+    state = ExactState(Codebook(words), Bags(rows))
+    other = state.copy()
+    assert other._lists is state._lists
+    assert other._segments is state._segments
+
+
+@pytest.mark.parametrize("n_ranked", [0, -1, 255, 2.5, np.nan, True, "many"])
+def test_a_length_of_lists_is_a_whole_number_that_a_byte_can_hold(n_ranked):
+    with pytest.raises(ParameterError, match="n_ranked must be a whole number from 1 to 254"):
+        ExactState(Codebook([[0.0], [1.0]]), Bags([[0.0]]), n_ranked=n_ranked)
+
+
+@pytest.mark.parametrize("max_bytes", [-1, "1GB", None, np.nan, True])
+def test_max_bytes_is_a_number_of_bytes(max_bytes):
+    with pytest.raises(ParameterError, match="max_bytes must be a number of bytes"):
+        ExactState(Codebook([[0.0], [1.0]]), Bags([[0.0]]), max_bytes=max_bytes)

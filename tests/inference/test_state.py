@@ -1,0 +1,311 @@
+"""What all states inherit: columns in slots, copies, refusals and the certificate, on a toy."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles.slots import after_swap, any_move
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.inference.fidelity import Fidelity
+from bowsaw.inference.state import HistogramState
+
+IDS = np.array([40, 7, 23, 5, 99, 61, 2, 18])
+BOOK = Codebook(np.arange(8.0)[:, None], IDS)
+BAGS = Bags(np.arange(12.0)[:, None], [0, 3, 3, 4, 12])
+
+
+class Toy(HistogramState):
+    """A column shows its word: bag b has id + b / 100 there, and nothing depends on other words.
+
+    It keeps a second array by column, which must move with the first, and another that must not
+    move but be copied. ``off`` is by how much each bag's first column is wrong, if re-coding is
+    right.
+    """
+
+    _by_column = ("_table", "_twin")
+    _own = ("_log",)
+
+    def __init__(self, bags=BAGS, off=None, bounds=None):
+        super().__init__(BOOK, len(BAGS), bags=bags, dtype=np.float64)
+        self._twin = np.zeros((len(IDS), 1), dtype=np.int64)
+        self._log = np.zeros(3)
+        self._off = np.zeros(len(BAGS)) if off is None else np.asarray(off, float)
+        self._bounds = bounds
+        self.is_exact = bounds is not None
+        self.moves = []
+        self.reset()
+
+    def _write(self, words, columns):
+        self._table[columns] = IDS[words][:, None] + np.arange(self.n_bags) / 100
+        self._twin[columns] = IDS[words][:, None]
+
+    def _begin(self):
+        self._write(self._kept, np.arange(self.n_kept))
+        self._log += 1
+
+    def _follow(self, out, out_columns, in_, in_columns):
+        self.moves.append([a.tolist() for a in (out, out_columns, in_, in_columns)])
+        # What the interface promises: `_column` is that after the move, and `_kept` still names
+        # outgoing words whose column nobody took over.
+        assert (self._column[out] == -1).all()
+        assert (self._column[in_] == in_columns).all()
+        assert self._column[-1] == -1
+        assert not self._table[in_columns[len(out) :]].any()
+        self._table[out_columns] = -1
+        self._write(in_, in_columns)
+        return np.sort(np.union1d(out_columns, in_columns)).astype(np.int64)
+
+    def _code(self, bags, words):
+        truth = IDS[words[:, 0].astype(int)] + np.arange(len(bags))[:, None] / 100
+        return truth.astype(np.float32)
+
+    def recode(self, bags):
+        # The bags are chosen out of BAGS; their first values tell which they are.
+        rows = [{0: 0, 3: 2, 4: 3}[int(bag[0, 0])] for bag in bags]
+        truth = self.histograms[rows].copy()
+        truth[:, 0] += self._off[rows]
+        return truth
+
+    def bound(self):
+        return self._bounds
+
+
+def assert_shows(state, kept):
+    np.testing.assert_array_equal(state.kept, kept)
+    expected = np.asarray(kept) + np.arange(4)[:, None] / 100
+    np.testing.assert_array_equal(state.histograms, expected)
+    np.testing.assert_array_equal(state._twin[: len(kept), 0], kept)
+    column = np.full(len(IDS) + 1, -1)
+    column[BOOK.positions(kept)] = np.arange(len(kept))
+    np.testing.assert_array_equal(state._column, column)
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_columns_are_where_the_twin_has_them(seed):
+    random = np.random.default_rng(seed)
+    state = Toy()
+    state.reset(random.permutation(IDS)[: random.integers(1, 9)])
+    for _ in range(12):
+        kept = state.kept.tolist()
+        out, in_ = any_move(random, state)
+        expected = after_swap(kept, out, in_)
+        assert_shows(state.swap(out, in_), expected)
+        same = {c for c, word in enumerate(expected) if c < len(kept) and kept[c] == word}
+        assert set(state.changed.tolist()) >= set(range(len(expected))) - same
+        np.testing.assert_array_equal(state.changed, np.unique(state.changed))
+        assert state.changed.dtype == np.int64
+
+
+def test_a_move_tells_words_by_position_and_the_columns_that_they_had_or_get():
+    state = Toy().reset(IDS[[5, 2, 0, 7]])
+    state.swap(out=IDS[[0, 5]], in_=IDS[[1, 4]])
+    state.swap(out=IDS[[7]], in_=IDS[[6, 3]])
+    state.swap(out=IDS[[4, 3, 2]], in_=IDS[[0]])
+    assert state.moves == [
+        [[0, 5], [2, 0], [1, 4], [2, 0]],
+        [[7], [3], [6, 3], [3, 4]],
+        [[4, 3, 2], [0, 4, 1], [0], [0]],
+    ]
+    assert_shows(state, IDS[[0, 6, 1]])
+
+
+def test_changed_names_columns_that_moved_into_holes():
+    state = Toy().reset(IDS[:6])
+    state.swap(out=IDS[[1]])
+    assert state.kept.tolist() == IDS[[0, 5, 2, 3, 4]].tolist()
+    assert state.changed.tolist() == [1]
+    state.swap(out=IDS[[4]])
+    assert state.changed.tolist() == []
+    state.swap(in_=IDS[[6]])
+    assert state.changed.tolist() == [4]
+    state.reset()
+    assert state.changed.tolist() == list(range(8))
+
+
+def test_a_new_column_starts_at_zero():
+    # `_follow` of the toy asserts it; the columns held other words before.
+    state = Toy().reset(IDS[:2])
+    assert_shows(state.swap(in_=IDS[2:]), IDS)
+
+
+def test_the_view_is_of_the_columns_in_use_and_a_column_is_one_run_of_memory():
+    state = Toy().reset(IDS[:3])
+    assert state.histograms.shape == (4, 3)
+    assert state.histograms[:, 1].flags.c_contiguous
+    view = state.histograms
+    state.swap(IDS[[1]], IDS[[6]])
+    assert view[0].tolist() == [40, 2, 23]
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def test_a_copy_has_its_own_of_what_moves_and_shares_the_rest():
+    state = Toy()
+    other = state.copy()
+    for name in ("_table", "_twin", "_log", "_kept", "_column", "_changed"):
+        assert not np.shares_memory(getattr(other, name), getattr(state, name))
+    assert other._off is state._off
+    assert other.codebook is state.codebook
+    other.reset(IDS[:2])
+    assert_shows(state, IDS)
+    assert state._log.tolist() == [1, 1, 1]
+
+
+def test_without_keeps_the_order_of_the_others_and_only_is_as_asked():
+    state = Toy().reset(IDS[[6, 1, 4, 0]])
+    assert_shows(state.without(IDS[[4, 6]]), IDS[[1, 0]])
+    assert_shows(state.without([]), IDS[[6, 1, 4, 0]])
+    assert_shows(state.only(IDS[[0, 7]]), IDS[[0, 7]])
+    assert_shows(state, IDS[[6, 1, 4, 0]])
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def test_messages_name_the_word_and_how_many_are_kept():
+    state = Toy().reset(IDS[:3])
+    with pytest.raises(ParameterError, match=r"^word 5 is not kept.*\(3 of 8 words are kept\)\.$"):
+        state.swap(out=[40, 5])
+    with pytest.raises(ParameterError, match=r"^word 7 is kept already.*\(3 of 8 words are kept"):
+        state.swap(in_=[5, 7])
+    with pytest.raises(ParameterError, match=r"^word 5 is not kept, so it cannot be pruned"):
+        state.without([5])
+    with pytest.raises(ParameterError, match=r"names all 3 kept words, .* Keep a word"):
+        state.swap(out=state.kept)
+    assert state.moves == []
+    assert_shows(state, IDS[:3])
+
+
+def test_all_words_may_go_if_another_comes():
+    state = Toy().reset(IDS[:3])
+    assert_shows(state.swap(out=state.kept, in_=IDS[[7]]), IDS[[7]])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])
+def test_a_broken_move_is_taken_back(monkeypatch, error):
+    state = Toy().reset(IDS[:4])
+    follow = state._follow
+
+    def broken(*move):
+        follow(*move)
+        state._table[:] = -7
+        raise error("in the middle")
+
+    monkeypatch.setattr(state, "_follow", broken)
+    for out, in_ in (([1], [5]), ([1, 2], []), ([], [5, 6]), ([0], [5, 6])):
+        with pytest.raises(error, match="in the middle"):
+            state.swap(IDS[out], IDS[in_])
+        assert_shows(state, IDS[:4])
+        # Everything was written anew.
+        assert state.changed.tolist() == [0, 1, 2, 3]
+
+
+# -- what it is ------------------------------------------------------------------------------------
+
+
+def test_memory_counts_arrays_once_and_mapped_ones_not_at_all(tmp_path):
+    state = Toy()
+    own = 8 * 4 * 8 + 8 * 8 + 3 * 8 + 4 * 8 + 8 * 8 + 9 * 4 + 8 * 8
+    assert state.n_bytes == own
+    state.mapped = np.memmap(tmp_path / "file", dtype=np.uint8, mode="w+", shape=1000)
+    state.view = state._table[:2]
+    assert state.n_bytes == own
+    state.inner = Toy()
+    assert state.n_bytes == 2 * own
+
+
+def test_the_pruned_codebook_has_the_order_of_the_full_one():
+    state = Toy().reset(IDS[[4, 0, 6]])
+    assert state.pruned_codebook() == BOOK.only(IDS[[0, 4, 6]])
+
+
+def test_recoding_has_the_columns_of_the_state():
+    state = Toy().reset(IDS[[4, 0, 6]])
+    truth = HistogramState.recode(state, BAGS)
+    np.testing.assert_allclose(truth, state.histograms, rtol=1e-6)
+
+
+# -- the certificate -------------------------------------------------------------------------------
+
+
+def test_fidelity_is_the_mean_and_worst_distance_of_bags_with_descriptors():
+    # The second bag is empty, so that its error does not count.
+    found = Toy(off=[0.5, 9.0, -0.25, 0.0]).fidelity()
+    assert found == Fidelity(3, pytest.approx(0.25), pytest.approx(0.5), None)
+    assert found.holds is None
+    assert str(found) == "L1 error 0.25 on average, 0.5 at worst, 3 bags; an approximation"
+
+
+def test_a_promise_that_holds_and_one_that_does_not():
+    off = [0.5, 0.0, 0.25, 0.0]
+    kept = Toy(off=off, bounds=np.full(4, 0.51)).fidelity()
+    assert kept.holds is True
+    assert kept.allowed == pytest.approx(0.51, abs=1e-6)
+    assert "within the 0.51" in str(kept)
+    broken = Toy(off=off, bounds=np.full(4, 0.3)).fidelity()
+    assert broken.holds is False
+    assert "BEYOND the 0.3" in str(broken)
+    perfect = Toy(bounds=np.zeros(4)).fidelity()
+    assert (perfect.worst, perfect.allowed, perfect.holds) == (0.0, 0.0, True)
+
+
+def test_rounding_to_float32_is_allowed_on_both_sides():
+    # Four roundings of a row that sums to 1, where there is an error at all.
+    found = Toy(off=[2.0**-23, 0.0, 0.0, 0.0], bounds=np.zeros(4)).fidelity()
+    assert found.allowed == 2.0**-22
+    assert found.holds is True
+    assert Toy(off=[1e-6, 0.0, 0.0, 0.0], bounds=np.zeros(4)).fidelity().holds is False
+
+
+def test_a_sample_is_drawn_without_repetition_and_by_the_seed_alone():
+    state = Toy(off=[1.0, 0.0, 2.0, 4.0])
+    ones = {seed: state.fidelity(1, random_state=seed).worst for seed in range(30)}
+    assert {round(value, 6) for value in ones.values()} == {1.0, 2.0, 4.0}
+    for seed in range(5):
+        assert state.fidelity(1, random_state=seed) == state.fidelity(1, random_state=seed)
+    assert state.fidelity(np.int64(2)).n_bags == 2
+    assert state.fidelity(1) == state.fidelity(1, random_state=0)
+    assert state.fidelity(3).mean == pytest.approx(7 / 3)
+    assert state.fidelity(50).n_bags == 3
+
+
+def test_the_record_is_plain_data():
+    for bounds in (None, np.full(4, 0.25)):
+        found = Toy(off=[0.5, 0.0, 0.0, 0.0], bounds=bounds).fidelity()
+        record = json.loads(json.dumps(found.record()))
+        assert list(record) == ["n_bags", "mean", "worst", "allowed", "holds"]
+        assert record["holds"] is found.holds
+        assert Fidelity(**{k: v for k, v in record.items() if k != "holds"}) == found
+
+
+@pytest.mark.parametrize("sample", [0, -3, 2.5, True, "all", None])
+def test_a_sample_is_a_whole_number_above_zero(sample):
+    with pytest.raises(ParameterError, match="sample must be a whole number above 0; got"):
+        Toy().fidelity(sample)
+
+
+def test_fidelity_needs_descriptors():
+    with pytest.raises(DataError, match=r"made from histograms alone\. Make it with whatif"):
+        Toy(bags=None).fidelity()
+    with pytest.raises(DataError, match="all are empty"):
+        Toy(bags=Bags.from_list([[], [], [], []])).fidelity()
+
+
+def test_states_that_promise_nothing_more_have_no_variance_and_no_bound():
+    state = Toy().reset(IDS[:3])
+    assert HistogramState.variance(state).shape == (4, 3)
+    assert not HistogramState.variance(state).any()
+    assert HistogramState.bound(state) is None
+    assert HistogramState.bound(Toy(bounds=np.zeros(4))).tolist() == [0, 0, 0, 0]
+    assert state.recoding_error(BAGS).tolist() == [0, 0, 0, 0]

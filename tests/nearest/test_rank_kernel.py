@@ -1,0 +1,144 @@
+"""Each part of the ranking kernel against its plain-Python twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import ranking as oracle
+
+from bowsaw.nearest._rank_kernel import (
+    MANY,
+    _error,
+    _group_tops,
+    _limit,
+    _order,
+    _settle_run,
+    rank_rows,
+)
+
+SURE = (0.0, 0.0, 0.0)
+"""Scores of small whole numbers are exact in float32."""
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(7)
+
+
+def integers(random, *shape):
+    """Small whole numbers: every float32 operation on them is exact, and ties are plenty."""
+    return random.integers(-3, 4, shape).astype(np.float32)
+
+
+def ranked(rows, words, n_ranked, n_groups, errors=SURE):
+    """What the kernel makes of rows and words that need no centring."""
+    half_norms = (words**2).sum(axis=1) / 2
+    out = np.empty((len(rows), n_ranked), dtype=np.uint16)
+    norms = (rows**2).sum(axis=1)
+    largest = float(np.sqrt((words**2).sum(axis=1).max()))
+    products = rows @ words.T
+    rank_rows(products, half_norms, rows, words, norms, errors, largest, n_groups, out)
+    return out
+
+
+@pytest.mark.parametrize(("n_words", "n_groups"), [(1, 1), (7, 7), (8, 3), (9, 3), (50, 16)])
+def test_group_tops_are_the_best_of_every_nth_score(random, n_words, n_groups):
+    scores, half_norms = integers(random, n_words), integers(random, n_words)
+    expected = scores - half_norms
+    top = np.empty(n_groups, np.float32)
+    _group_tops(scores, half_norms, top)
+    np.testing.assert_array_equal(scores, expected)
+    np.testing.assert_array_equal(top, [expected[c::n_groups].max() for c in range(n_groups)])
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=60), st.data())
+def test_as_many_tops_as_are_wanted_reach_the_limit(values, data):
+    top = np.array(values, dtype=np.float32)
+    n_wanted = data.draw(st.integers(1, len(top)))
+    limit = _limit(top, n_wanted)
+    assert (top >= limit).sum() >= n_wanted
+    # Few more do: no limit that leaves out more values would do, but for the last four.
+    # Values are whole numbers from −50 to 50, and 14 halvings come to 100 / 2^14 of each other.
+    larger = np.unique(top[top > limit])
+    if (top >= limit).sum() > n_wanted + 4 and len(larger):
+        assert (top >= larger[0]).sum() < n_wanted
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 100, MANY - 1, MANY, MANY + 1, 2 * MANY])
+@pytest.mark.parametrize("levels", [1, 3, 10_000])
+@pytest.mark.parametrize("spare", [0, 5, 40])
+def test_the_order_is_falling_and_equal_keys_keep_theirs(random, n, levels, spare):
+    # What lies behind the first n keys is any rubbish, larger than all of them here.
+    keys = np.full(n + spare, 1e6, np.float32)
+    keys[:n] = random.integers(0, levels, n)
+    expected = oracle.falling(keys[:n])
+    order = np.empty(n + spare, np.int32)
+    _order(keys, n, order)
+    np.testing.assert_array_equal(order[:n], expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 60])
+def test_a_run_is_sorted_by_distance_and_then_by_position(random, n):
+    words, row = integers(random, 60, 3), integers(random, 3)
+    chosen = random.permutation(60)[:n].astype(np.int32)
+    expected = oracle.by_distance(row, words, chosen.tolist())
+    _settle_run(row, words, chosen, np.empty(n))
+    assert chosen.tolist() == expected
+
+
+def test_a_run_of_distances_that_differ_by_rounding_alone_is_sorted_as_they_round(random):
+    # Words of the same numbers in another order, about a row that cannot tell them apart: sums in
+    # the order of the dimensions differ in their last bits, and other orders of summing as well.
+    numbers = random.normal(size=24)
+    words = np.array([random.permutation(numbers) for _ in range(150)], dtype=np.float32)
+    row = np.full(24, 0.3, np.float32)
+    chosen = random.permutation(150).astype(np.int32)
+    expected = oracle.by_distance(row, words, range(150))
+    assert expected != list(range(150))
+    _settle_run(row, words, chosen, np.empty(150))
+    assert chosen.tolist() == expected
+
+
+def test_the_error_grows_with_row_and_word():
+    # relative · (‖x‖ ‖c‖ + ‖c‖²) + far · ‖x‖² + least, and a little more.
+    exact = 1e-6 * (3.0 * 2.0 + 4.0) + 1e-12 * 9.0 + 1e-30
+    found = _error(9.0, 2.0, (1e-6, 1e-12, 1e-30))
+    assert exact < found < 1.001 * exact
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 20, 61])
+@pytest.mark.parametrize("n_ranked", [1, 2, 7, 20])
+def test_exact_scores_are_ranked_to_the_last(random, n_words, n_ranked):
+    rows, words = integers(random, 30, 4), integers(random, n_words, 4)
+    n_ranked = min(n_ranked, n_words)
+    expected = oracle.ranked(rows, words)[:, :n_ranked]
+    for n_groups in sorted({n_ranked, min(2 * n_ranked + 1, n_words), n_words}):
+        np.testing.assert_array_equal(ranked(rows, words, n_ranked, n_groups), expected)
+
+
+@pytest.mark.parametrize("relative", [1e-3, 1e-2, 0.1, 10.0])
+def test_errors_shorten_lists_and_never_change_what_is_in_them(random, relative):
+    rows, words = integers(random, 40, 4), integers(random, 80, 4)
+    expected = oracle.ranked(rows, words)[:, :9]
+    found = ranked(rows, words, 9, 22, (relative, 0.0, 0.0))
+    assert ((found == expected) | (found == 80)).all()
+    assert (np.diff((found == 80).astype(int), axis=1) >= 0).all()
+    # Twice an error of a hundredth of ‖x‖ ‖c‖ + ‖c‖² (up to 72) is more than the gap of a half
+    # between scores; with ten times of it nothing is certain.
+    assert (found == 80).any() or relative < 1e-2
+    assert (found == 80).all() or relative < 10
+    # With every word a candidate all is certain, and exact distances decide.
+    np.testing.assert_array_equal(ranked(rows, words, 9, 80, (relative, 0.0, 0.0)), expected)
+
+
+def test_scores_off_by_less_than_their_error_are_put_right(random):
+    rows, words = integers(random, 40, 4), integers(random, 30, 4)
+    half_norms = (words**2).sum(axis=1) / 2
+    noise = random.uniform(-0.9, 0.9, (40, 30)).astype(np.float32)
+    products = rows @ words.T + noise
+    out = np.empty((40, 30), dtype=np.int32)
+    norms = (rows**2).sum(axis=1)
+    rank_rows(products, half_norms, rows, words, norms, (0.0, 0.0, 1.0), 6.0, 30, out)
+    np.testing.assert_array_equal(out, oracle.ranked(rows, words))

@@ -1,0 +1,226 @@
+"""Lists must be beginnings of the brute-force order, exactly, and end early only where they may."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tests.nearest.test_search import FAMILIES
+from tests.oracles import ranking as oracle
+
+from bowsaw.bags import Bags
+from bowsaw.errors import DataError
+from bowsaw.nearest import ranking
+from bowsaw.nearest.ranking import list_dtype, ranked_words
+
+# With one word or one row and five dimensions, OpenBLAS looks at memory that nobody has written to,
+# which can raise a flag; the numbers are right, and every test compares them.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in (dot|matmul)")
+
+
+def float32(array):
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def assert_lists_are_right(rows, words, n_ranked, n_jobs=1):
+    """Return how long each list is; whatever is in it is what the twin has there."""
+    bags, words = Bags(rows), float32(words)
+    found = ranked_words(bags, words, n_ranked, n_jobs=n_jobs)
+    assert found.shape == (len(rows), n_ranked)
+    assert found.dtype == list_dtype(len(words))
+    is_word = found < len(words)
+    assert (found[~is_word] == len(words)).all()
+    lengths = is_word.sum(axis=1)
+    np.testing.assert_array_equal(is_word, np.arange(n_ranked) < lengths[:, None])
+    expected = oracle.ranked(bags.values, words)[:, :n_ranked]
+    np.testing.assert_array_equal(found[is_word], expected[is_word])
+    if len(words) <= 2 * n_ranked:
+        # Every word is looked at, so that nothing can be uncertain.
+        assert is_word.all()
+    return lengths
+
+
+# -- whatever hypothesis thinks of ----------------------------------------------------------------
+
+
+@st.composite
+def bytes_words_and_lengths(draw):
+    """Descriptors of few levels, and words some of which are descriptors and many appear twice."""
+    n_dims = draw(st.integers(1, 5))
+    level = st.integers(0, draw(st.sampled_from([1, 3, 255])))
+    rows = draw(arrays(np.uint8, (draw(st.integers(1, 8)), n_dims), elements=level))
+    words = draw(arrays(np.uint8, (draw(st.integers(1, 12)), n_dims), elements=level))
+    pool = np.concatenate([rows, words])
+    chosen = draw(st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=30))
+    return rows, pool[chosen], draw(st.integers(1, len(chosen)))
+
+
+@given(bytes_words_and_lengths())
+def test_bytes(data):
+    assert_lists_are_right(*data)
+
+
+@st.composite
+def floats_words_and_lengths(draw):
+    n_dims = draw(st.integers(1, 4))
+    # Up to five times 10^17 in four dimensions, all norms and their squares are within float32.
+    top = draw(st.sampled_from([2.0**-130, 2.0**-70, 1.0, 1000.0, 2.0**58]))
+    number = st.floats(-top, top, width=32)
+    rows = draw(arrays(np.float32, (draw(st.integers(1, 6)), n_dims), elements=number))
+    words = draw(arrays(np.float32, (draw(st.integers(1, 12)), n_dims), elements=number))
+    return rows, words, draw(st.integers(1, len(words)))
+
+
+@given(floats_words_and_lengths())
+def test_floats_of_any_size(data):
+    assert_lists_are_right(*data)
+
+
+# -- data made to mislead -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_misleading_data(family):
+    for seed in range(2):
+        rows, words = map(float32, family(np.random.default_rng(seed)))
+        for n_ranked in (1, 2, 7, len(words) // 3, len(words)):
+            assert_lists_are_right(rows, words, n_ranked)
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 3, 4, 5, 6, 16, 17, 100, 513, 600])
+def test_lists_of_any_length_of_words_that_appear_many_times(n_words):
+    random = np.random.default_rng(n_words)
+    words, rows = random.integers(0, 6, (n_words, 2)), random.integers(0, 6, (12, 2))
+    for n_ranked in sorted({1, 2, 3, n_words // 5, n_words // 2, n_words - 1, n_words} - {0, -1}):
+        if n_ranked <= n_words:
+            assert_lists_are_right(rows, words, n_ranked)
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 7, 128])
+def test_any_number_of_dimensions(n_dims):
+    random = np.random.default_rng(n_dims)
+    rows, words = random.normal(size=(30, n_dims)), random.normal(size=(90, n_dims))
+    for n_ranked in (1, 8, 40, 90):
+        assert_lists_are_right(rows, words, n_ranked)
+
+
+def test_a_line_of_words():
+    # From 3.25 the order of 0, 1, 2 … is 3, 4, 2, 5, 1, 6, 0, 7, 8 …; the middle of 3 and 4 is tied
+    # all the way, and the lower position comes first.
+    words = float32(np.arange(40)[:, None])
+    found = ranked_words(Bags([[3.25], [3.5], [-9.0], [99.0]]), words, 8)
+    assert found[0].tolist() == [3, 4, 2, 5, 1, 6, 0, 7]
+    assert found[1].tolist() == [3, 4, 2, 5, 1, 6, 0, 7]
+    assert found[2].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert found[3].tolist() == [39, 38, 37, 36, 35, 34, 33, 32]
+
+
+def test_words_that_are_all_equal_are_listed_by_position():
+    words = np.full((50, 3), 0.7, np.float32)
+    rows = np.random.default_rng(0).normal(size=(9, 3))
+    for n_ranked in (1, 5, 50):
+        assert (assert_lists_are_right(rows, words, n_ranked) == n_ranked).all()
+        assert (assert_lists_are_right(words[:9], words, n_ranked) == n_ranked).all()
+
+
+# -- where lists may end early ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_ranked", [1, 2, 5, 16, 50])
+def test_lists_of_words_that_are_well_apart_lack_the_last_entry_at_most(n_ranked):
+    # n_ranked words or more reach the limit, so all but the last of a list are at least one gap
+    # above it. Distances of whole numbers differ by 1 or more, scores by half of it, and the error
+    # of a score is below (1 + 6) · 2⁻²⁴ · (200 · 200 + 200²) = 0.04: nothing else is uncertain.
+    words = float32(np.random.default_rng(1).permutation(400)[:, None])
+    rows = np.arange(0, 400)[:, None] + 0.25
+    lengths = assert_lists_are_right(rows, words, n_ranked)
+    assert (lengths >= n_ranked - 1).all()
+    assert (lengths == n_ranked).mean() > 0.8
+
+
+def test_lists_of_ordinary_data_are_whole():
+    random = np.random.default_rng(2)
+    values = random.integers(0, 160, (900, 32)).astype(np.uint8)
+    for n_ranked in (1, 16, 64):
+        lengths = assert_lists_are_right(values[600:], values[:600], n_ranked)
+        assert (lengths == n_ranked).mean() > 0.98
+
+
+def test_what_float32_cannot_tell_apart_is_left_out_rather_than_guessed():
+    # A hundred words on a circle around the row, which is off its centre by less than float32 can
+    # see from so far; one word is much nearer.
+    angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    circle = 1000 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    words = np.concatenate([circle, [[3.0, 0.0]]])
+    lengths = assert_lists_are_right(np.array([[1e-3, 2e-3]]), words, 5)
+    assert lengths.tolist() == [1]
+
+
+# -- what must not matter -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+@pytest.mark.parametrize(("task_rows", "scores_bytes"), [(1024, 2**22), (7, 2**22), (64, 1)])
+def test_blocks_and_threads(monkeypatch, n_jobs, task_rows, scores_bytes):
+    monkeypatch.setattr(ranking, "TASK_ROWS", task_rows)
+    monkeypatch.setattr(ranking, "SCORES_BYTES", scores_bytes)
+    random = np.random.default_rng(3)
+    words, rows = random.integers(0, 9, (80, 6)), random.integers(0, 9, (150, 6)).astype(np.uint8)
+    assert_lists_are_right(rows, words, 12, n_jobs=n_jobs)
+
+
+def test_how_bags_are_stored_is_nothing():
+    random = np.random.default_rng(4)
+    values, words = random.integers(0, 200, (60, 5)).astype(np.uint8), random.normal(size=(40, 5))
+    words = float32(100 + 40 * words)
+    whole = ranked_words(Bags(values), words, 9)
+    for bags in (
+        Bags(values, [0, 0, 13, 60, 60]),
+        Bags(values.astype(np.float32)),
+        Bags.from_pieces([values[30:], values[:30]], [1, 0], [0, 0], [30, 30]),
+    ):
+        np.testing.assert_array_equal(ranked_words(bags, words, 9), whole)
+
+
+def test_nothing_that_is_given_is_changed():
+    random = np.random.default_rng(5)
+    rows, words = float32(random.normal(size=(20, 4))), float32(random.normal(size=(30, 4)))
+    before = rows.copy(), words.copy()
+    ranked_words(Bags(rows), words, 6)
+    np.testing.assert_array_equal(rows, before[0])
+    np.testing.assert_array_equal(words, before[1])
+
+
+# -- the ends of the range ------------------------------------------------------------------------
+
+
+def test_positions_take_two_bytes_as_long_as_they_fit():
+    # 65 535 words have the positions 0 to 65 534, and 65 535 means none.
+    assert [list_dtype(n) for n in (1, 2**16 - 1, 2**16)] == [np.uint16, np.uint16, np.int32]
+
+
+@pytest.mark.parametrize("n_words", [2**16 - 1, 2**16, 2**16 + 3])
+def test_more_words_than_two_bytes_can_count(n_words):
+    words = float32(np.random.default_rng(6).normal(size=(n_words, 8)))
+    own = [0, 40_000, n_words - 1]
+    assert_lists_are_right(words[own], words, 3)
+    found = ranked_words(Bags(words[own]), words, 3)
+    assert found[:, 0].tolist() == own
+    # In one dimension there are too many to tell apart from afar, so that lists are empty.
+    line = float32(np.arange(n_words)[:, None])
+    assert ranked_words(Bags([[0.25]]), line, 3).tolist() == [[n_words] * 3]
+
+
+@pytest.mark.parametrize("bags", [Bags.from_list([]), Bags.from_list([[], []])])
+def test_no_descriptors(bags):
+    assert ranked_words(bags, np.eye(3, dtype=np.float32), 2).shape == (0, 2)
+
+
+@pytest.mark.parametrize("value", [1e19, 3e38, np.nan])
+def test_what_float32_cannot_square_is_refused(value):
+    # Bags on disk are trusted to be finite: NaN must not become a list.
+    bags = Bags.from_pieces([float32([[value]])], [0], [0], [1])
+    with pytest.raises(DataError, match=r"^descriptors must lie within 4.6e\+18 .* Divide"):
+        ranked_words(bags, float32([[-1.0], [1.0]]), 1)
