@@ -13,7 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain, islice
@@ -27,6 +27,9 @@ from bowsaw.errors import ParameterError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_WORKER = "bowsaw"
+"""How the names of our threads begin."""
 
 
 def available_cores() -> int:
@@ -104,6 +107,10 @@ class Scratch(threading.local):
     def __init__(self) -> None:
         self._room = np.empty(0, dtype=np.float32)
 
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        """Start empty in a copy or another process."""
+        return Scratch, ()
+
     def take(self, n_rows: int, n_columns: int) -> NDArray[np.float32]:
         """Return an array of float32 with any content, good until the thread's next call."""
         size = n_rows * n_columns
@@ -144,20 +151,36 @@ def ordered_map(
     jobs = effective_jobs(n_jobs)
     queue = iter(items)
     first = list(islice(queue, 2)) if jobs > 1 else []
-    if len(first) < 2:
-        # Threads cost more than they save on a single block, such as one picture on a robot.
+    # Threads cost more than they save on a single block, such as one picture on a robot. And a map
+    # inside a map is done in the thread it is in: waiting for others of the same pool could last.
+    if len(first) < 2 or threading.current_thread().name.startswith(_WORKER):
         for item in chain(first, queue):
             yield function(item)
         return
     waiting: deque[Future[R]] = deque()
-    with ThreadPoolExecutor(jobs, thread_name_prefix="bowsaw") as pool:
-        try:
-            for item in chain(first, queue):
-                waiting.append(pool.submit(function, item))
-                if len(waiting) >= jobs * ahead:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool = _pool(jobs)
+    try:
+        for item in chain(first, queue):
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= jobs * ahead:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        # Whoever goes on after an error must not find threads still writing to its arrays.
+        wait([future for future in waiting if not future.cancel()])
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def _pool(jobs: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: starting some for each map takes half a millisecond."""
+    if jobs not in _pools:
+        _pools[jobs] = ThreadPoolExecutor(jobs, thread_name_prefix=_WORKER)
+    return _pools[jobs]
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork, and a pool without them would wait for ever.
+    os.register_at_fork(after_in_child=_pools.clear)

@@ -1,8 +1,9 @@
-"""Moving the descriptors of a segment when words come and go: arrays in, arrays out.
+"""Moving the descriptors of segments when words come and go: arrays in, arrays out.
 
-A *segment* is a run of whole bags; its descriptors are numbered from 0, and so are its bags, so
-that segments can be worked on by several threads: they share no row of any array but ``column`` and
-``held``, which are read, and ``touched``, in which all write the same.
+A *segment* is a run of whole bags with an inverted index of its own, in which descriptors are
+numbered from its first, so that two bytes suffice. Segments can be worked on by several threads:
+they share no entry of any array but ``column`` and ``held``, which are read, and ``touched``, in
+which all write the same.
 
 ``rank`` is each descriptor's place in its ranked list, ``FAR`` where no listed word is kept, and
 ``code`` its word (a position; n_words for none). ``column`` gives the column of a word, -1 for a
@@ -19,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.nearest._scan_kernel import squared_distance
+from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
 
 FAR = np.uint8(255)
 
@@ -42,9 +43,10 @@ def invert(
 ) -> None:
     """Write the inverted index of a segment: for each word its (descriptor, rank) entries.
 
-    ``starts`` is (2 n_words + 3,). The entries of word w with ranks below ``DEEP`` end up from
-    ``starts[2 w]`` on, by descriptor, and after them the others, from ``starts[2 w + 1]`` to
-    ``starts[2 w + 2]``. ``rows`` and ``ranks`` have room for all of ``lists``.
+    ``starts`` is (2 n_words + 3,), relative to ``rows`` and ``ranks``. The entries of word w with
+    ranks below ``DEEP`` end up from ``starts[2 w]`` on, by descriptor, and after them the others,
+    from ``starts[2 w + 1]`` to ``starts[2 w + 2]``. ``rows`` and ``ranks`` have room for all of
+    ``lists``.
     """
     starts[:] = 0
     for i in range(lists.shape[0]):
@@ -159,6 +161,7 @@ def _release(
     column: NDArray[np.int32],
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
+    first_row: int,
     often: bool,
     counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
@@ -173,7 +176,7 @@ def _release(
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
     last = 2 if tally[1] else 1
-    n_lines = 0 if tally[1] == 0 else 2 if 4 * tally[1] < len(rank) else 4
+    n_lines = 0 if tally[1] == 0 else 2 if tally[0] == 0 else 4
     ignored = 0
     mine = np.empty(BLOCK_ROWS, np.int32)
     for j in range(len(words)):
@@ -183,7 +186,7 @@ def _release(
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
-                i = entry_rows[at]
+                i = first_row + entry_rows[at]
                 mine[n] = i
                 n += 1 if rank[i] == entry_ranks[at] else 0
             e = stop
@@ -228,6 +231,7 @@ def _claim(
     held: NDArray[np.int32],
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
+    first_row: int,
     often: bool,
     counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
@@ -246,10 +250,10 @@ def _claim(
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
                 mine[n] = at
-                n += 1 if entry_ranks[at] < rank[entry_rows[at]] else 0
+                n += 1 if entry_ranks[at] < rank[first_row + entry_rows[at]] else 0
             e = stop
             for a in range(n):
-                i = entry_rows[mine[a]]
+                i = first_row + entry_rows[mine[a]]
                 b = bag_of[i]
                 before = held[code[i]]
                 if before >= 0:
@@ -264,13 +268,16 @@ def _claim(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def move(
+    begin: int,
+    end: int,
+    first_rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    entry_rows: NDArray[np.uint16],
+    entry_ranks: NDArray[np.uint8],
     out: NDArray[np.int64],
     out_columns: NDArray[np.int64],
     in_: NDArray[np.int64],
     in_columns: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    entry_rows: NDArray[np.uint16],
-    entry_ranks: NDArray[np.uint8],
     lists: NDArray[np.uint16],
     bag_of: NDArray[np.int32],
     column: NDArray[np.int32],
@@ -283,43 +290,52 @@ def move(
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
     tally: NDArray[np.int64],
-) -> None:
-    """Follow a move as far as lists go; the tally of far and deep descriptors follows too."""
-    _release(
-        out,
-        out_columns,
-        starts,
-        entry_rows,
-        entry_ranks,
-        lists,
-        bag_of,
-        column,
-        rank,
-        code,
-        often,
-        counts,
-        sizes,
-        table,
-        touched,
-        tally,
-    )
-    _claim(
-        in_,
-        in_columns,
-        starts,
-        entry_rows,
-        entry_ranks,
-        bag_of,
-        held,
-        rank,
-        code,
-        often,
-        counts,
-        sizes,
-        table,
-        touched,
-        tally,
-    )
+) -> int:
+    """Follow a move in segments ``begin`` to ``end`` as far as lists go; return how many are far.
+
+    ``starts`` and ``tally`` have a row a segment; the tally of far and deep descriptors follows.
+    """
+    n_far = 0
+    for s in range(begin, end):
+        _release(
+            out,
+            out_columns,
+            starts[s],
+            entry_rows,
+            entry_ranks,
+            lists,
+            bag_of,
+            column,
+            rank,
+            code,
+            first_rows[s],
+            often,
+            counts,
+            sizes,
+            table,
+            touched,
+            tally[s],
+        )
+        _claim(
+            in_,
+            in_columns,
+            starts[s],
+            entry_rows,
+            entry_ranks,
+            bag_of,
+            held,
+            rank,
+            code,
+            first_rows[s],
+            often,
+            counts,
+            sizes,
+            table,
+            touched,
+            tally[s],
+        )
+        n_far += tally[s, 0]
+    return n_far
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -368,6 +384,59 @@ def centre_rows(
         centre_row(values, rows[a], centre, out[a])
 
 
+@njit(nogil=True, error_model="numpy", cache=True)
+def best_of_rows(
+    products: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    margin: NDArray[np.float32],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return each row's best column and its score, (n_rows, n_words) given; -1 where in doubt.
+
+    Two columns at a time: each comparison waits for the one before, so two chains run beside.
+    """
+    n_rows, n_words = products.shape
+    code = np.empty(n_rows, np.int32)
+    best = np.empty(n_rows, np.float32)
+    half = n_words // 2
+    for a in range(n_rows):
+        scores = products[a]
+        low = LOWEST
+        low_second = LOWEST
+        low_code = 0
+        high = LOWEST
+        high_second = LOWEST
+        high_code = half
+        for j in range(half):
+            v = scores[j] - half_norms[j]
+            less = v if v < low else low
+            low_second = less if less > low_second else low_second
+            low_code = j if v > low else low_code
+            low = v if v > low else low
+            v = scores[half + j] - half_norms[half + j]
+            less = v if v < high else high
+            high_second = less if less > high_second else high_second
+            high_code = half + j if v > high else high_code
+            high = v if v > high else high
+        if n_words % 2:
+            v = scores[n_words - 1] - half_norms[n_words - 1]
+            less = v if v < high else high
+            high_second = less if less > high_second else high_second
+            high_code = n_words - 1 if v > high else high_code
+            high = v if v > high else high
+        if high > low:
+            second = low if low > high_second else high_second
+            code[a] = high_code
+            best[a] = high
+        else:
+            second = high if high > low_second else low_second
+            code[a] = low_code
+            best[a] = low
+        if best[a] - second <= margin[rows[a]]:
+            code[a] = -1
+    return code, best
+
+
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def _product(
     values: NDArray[np.uint8],
@@ -409,6 +478,8 @@ def _along(row: NDArray[np.float32], words: NDArray[np.float32], j: int) -> Any:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def challenge(
+    first_row: int,
+    last_row: int,
     sketch: NDArray[np.int8],
     rest: NDArray[np.float32],
     words: NDArray[np.int64],
@@ -428,7 +499,7 @@ def challenge(
     won: NDArray[np.int32],
     winners: NDArray[np.int32],
 ) -> tuple[int, int]:
-    """Let incoming words stand against the words of the far descriptors.
+    """Let incoming words stand against the words of the far descriptors from first to last row.
 
     Collects the descriptors whose word is gone (``lost``), and those that an incoming word wins
     (``won``, with their ``winners`` and new scores). Most are ruled out by a bound; scores too
@@ -441,8 +512,8 @@ def challenge(
     ignored = 0.0
     n_lost = 0
     n_won = 0
-    for begin in range(0, len(rank), BLOCK_ROWS):
-        end = begin + BLOCK_ROWS if begin + BLOCK_ROWS < len(rank) else len(rank)
+    for begin in range(first_row, last_row, BLOCK_ROWS):
+        end = begin + BLOCK_ROWS if begin + BLOCK_ROWS < last_row else last_row
         n_far = 0
         for i in range(begin, end):
             # Appending always and counting only some avoids branches that nobody can predict.

@@ -25,8 +25,8 @@ their word goes, they are compared with all kept words, which are few. Compariso
 float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.3 √K
-words, from 64 to 160, pay: longer ones take more to build than the few far descriptors cost. They
+and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.7 √K
+words, from 64 to 192, pay: longer ones take more to build than the few far descriptors cost. They
 are shorter where ``max_bytes`` asks for it.
 """
 
@@ -49,33 +49,74 @@ from bowsaw.errors import ParameterError
 from bowsaw.inference import _exact_kernel as kernel
 from bowsaw.inference.sketch import Sketch
 from bowsaw.inference.state import HistogramState, Positions
-from bowsaw.nearest._scan_kernel import LOWEST, nearest_exactly, scan_best_two
+from bowsaw.nearest._scan_kernel import nearest_exactly
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
-from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
+from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
-LEAST_RANKED, MOST_RANKED = 64, 160
+LEAST_RANKED, MOST_RANKED = 64, 192
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
 SCORES_BYTES = 2**20
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A run of whole bags with its inverted index; bags and descriptors are numbered within it."""
+class Index:
+    """The inverted lists: of each word the (descriptor, rank) entries, segment by segment.
 
-    rows: slice
-    bags: slice
-    bag_of: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    entry_rows: NDArray[Any]
-    entry_ranks: NDArray[np.uint8]
+    Parameters
+    ----------
+    lists : ndarray of shape (n_descriptors, n_ranked)
+        Ranked words, padded with n_words.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where bags begin.
+    n_words : int
+        Words of the codebook.
+    n_jobs : int or None
+        Threads.
+
+    Attributes
+    ----------
+    bags, rows : ndarray of int64, shape (n_segments + 1,)
+        Where segments begin, among the bags and among the descriptors.
+    starts : ndarray of int64, shape (n_segments, 2 * n_words + 3)
+        Where entries begin; see ``_exact_kernel.invert``.
+    entry_rows, entry_ranks : ndarray of shape (n_entries,)
+        The entries; descriptors are numbered within their segment.
+    """
+
+    def __init__(
+        self,
+        lists: NDArray[Any],
+        offsets: NDArray[np.int64],
+        n_words: int,
+        n_jobs: int | None,
+    ) -> None:
+        self.bags = np.array(cut(offsets), dtype=np.int64)
+        self.rows = offsets[self.bags]
+        self.starts = np.zeros((len(self), 2 * n_words + 3), dtype=np.int64)
+        small = len(self) == 0 or int(np.diff(self.rows).max()) <= 2**16
+        self.entry_rows = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
+        self.entry_ranks = np.empty(lists.size, dtype=np.uint8)
+
+        def one(number: int) -> None:
+            part = slice(self.rows[number], self.rows[number + 1])
+            room = slice(part.start * lists.shape[1], part.stop * lists.shape[1])
+            kernel.invert(
+                lists[part], self.starts[number], self.entry_rows[room], self.entry_ranks[room]
+            )
+            self.starts[number] += room.start
+
+        for _ in ordered_map(one, range(len(self)), n_jobs):
+            pass
+
+    def __len__(self) -> int:
+        return len(self.bags) - 1
 
     @property
     def n_bytes(self) -> int:
         """Memory of the index."""
-        return sum(a.nbytes for a in (self.bag_of, self.starts, self.entry_rows, self.entry_ranks))
+        return sum(a.nbytes for a in (self.starts, self.entry_rows, self.entry_ranks))
 
 
 @dataclass(frozen=True)
@@ -130,7 +171,7 @@ class ExactState(HistogramState):
 
     is_exact = True
     _by_column = ("_table", "_counts", "_touched")
-    _own = ("_rank", "_word", "_score", "_margin", "_tally")
+    _own = ("_rank", "_word", "_score", "_tally")
 
     def __init__(
         self,
@@ -152,14 +193,15 @@ class ExactState(HistogramState):
         # Ranking refuses what float32 cannot square; the sketch trusts that it has.
         self._lists = ranked_words(bags, words, length, n_jobs=n_jobs, verbose=verbose)
         self._sketch = Sketch(self._search, self._values, n_jobs)
-        self._segments = list(ordered_map(self._segment, pairwise(cut(bags.offsets)), n_jobs))
+        self._index = Index(self._lists, bags.offsets, codebook.n_words, n_jobs)
+        self._bag_of = np.repeat(np.arange(len(bags), dtype=np.int32), bags.counts)
         n = bags.n_descriptors
         self._rank = np.zeros(n, dtype=np.uint8)
         self._word = np.zeros(n, dtype=np.int32)
         self._score = np.zeros(n, dtype=np.float32)
-        self._margin = np.zeros(n, dtype=np.float32)
+        self._margin = self._sketch.margins
         # Of each segment how many descriptors are far, and how many are deep in their lists.
-        self._tally = np.zeros((len(self._segments), 2), dtype=np.int64)
+        self._tally = np.zeros((len(self._index), 2), dtype=np.int64)
         self._counts = np.zeros(self._table.shape, dtype=np.int32)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
@@ -178,60 +220,48 @@ class ExactState(HistogramState):
     @property
     def n_bytes(self) -> int:
         """Memory that the state holds in arrays."""
-        return super().n_bytes + self._sketch.n_bytes + sum(s.n_bytes for s in self._segments)
-
-    def _segment(self, limits: tuple[int, int]) -> Segment:
-        """Invert the lists of a run of bags."""
-        assert self._bags is not None
-        bags = slice(*limits)
-        offsets = self._bags.offsets
-        rows = slice(int(offsets[limits[0]]), int(offsets[limits[1]]))
-        counts = np.diff(offsets)[bags]
-        bag_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        lists = self._lists[rows]
-        starts = np.empty(2 * self._book.n_words + 3, dtype=np.int64)
-        small = len(lists) <= 2**16
-        entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
-        entry_ranks = np.empty(lists.size, dtype=np.uint8)
-        kernel.invert(lists, starts, entry_rows, entry_ranks)
-        return Segment(rows, bags, bag_of, starts, entry_rows, entry_ranks)
+        return super().n_bytes + self._sketch.n_bytes + self._index.n_bytes
 
     # -- from scratch ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
         kept = self._kept_now()
+        index, n_kept = self._index, self.n_kept
 
-        def one(number: int) -> None:
-            part = self._segments[number]
-            rows, bags = part.rows, part.bags
-            far = np.empty(rows.stop - rows.start, dtype=np.int32)
-            tally = self._tally[number]
-            kernel.begin(
-                self._lists[rows],
-                self._column,
-                self._rank[rows],
-                self._word[rows],
-                far,
-                tally,
-            )
-            far = far[: tally[0]]
-            self._word[rows][far] = self._search_far(part, far, kept)
-            kernel.fill(
-                self._word[rows],
-                part.bag_of,
-                self._column,
-                self._counts[: self.n_kept, bags],
-                self._sizes[bags],
-                self._table[: self.n_kept, bags],
-            )
+        def one(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                rows = slice(index.rows[number], index.rows[number + 1])
+                bags = slice(index.bags[number], index.bags[number + 1])
+                far = np.empty(rows.stop - rows.start, dtype=np.int32)
+                tally = self._tally[number]
+                kernel.begin(
+                    self._lists[rows],
+                    self._column,
+                    self._rank[rows],
+                    self._word[rows],
+                    far,
+                    tally,
+                )
+                far = far[: tally[0]] + np.int32(rows.start)
+                self._word[far] = self._search_far(far, kept)
+                kernel.fill(
+                    self._word[rows],
+                    self._bag_of[rows] - np.int32(bags.start),
+                    self._column,
+                    self._counts[:n_kept, bags],
+                    self._sizes[bags],
+                    self._table[:n_kept, bags],
+                )
 
         self._each(one)
 
-    def _each(self, work: Callable[[int], None], threads: bool = True) -> None:
-        """Do the work on every segment."""
+    def _each(self, work: Callable[[int, int], None], threads: bool = True) -> None:
+        """Do the work on all segments, in as few pieces as keep the threads busy."""
+        n_jobs = effective_jobs(self._n_jobs) if threads else 1
+        n_pieces = min(len(self._index), 1 if n_jobs == 1 else 4 * n_jobs)
+        limits = np.linspace(0, len(self._index), n_pieces + 1).astype(int).tolist()
         with single_threaded_blas():
-            n_jobs = self._n_jobs if threads else 1
-            for _ in ordered_map(work, range(len(self._segments)), n_jobs, ahead=8):
+            for _ in ordered_map(lambda part: work(*part), pairwise(limits), n_jobs):
                 pass
 
     def _kept_now(self) -> Kept:
@@ -239,30 +269,25 @@ class ExactState(HistogramState):
         positions = np.flatnonzero(self._column[:-1] >= 0)
         return Kept(positions, self._search.words[positions], self._search.half_norms[positions])
 
-    def _search_far(self, part: Segment, rows: NDArray[np.int32], kept: Kept) -> NDArray[np.int32]:
-        """Return the nearest kept word of some descriptors; note its score and the margin."""
-        search, values = self._search, self._values[part.rows]
-        scores, margins = self._score[part.rows], self._margin[part.rows]
+    def _search_far(self, rows: NDArray[np.int32], kept: Kept) -> NDArray[np.int32]:
+        """Return the nearest kept word of some descriptors, and note its score."""
+        search, values = self._search, self._values
         out = np.empty(len(rows), dtype=np.int32)
         n_block = int(np.clip(SCORES_BYTES // (4 * len(kept.positions)), 16, 4096))
+        columns = kept.words.T
         for at in range(0, len(rows), n_block):
             some = rows[at : at + n_block]
             centred = self._rows_scratch.take(len(some), search.words.shape[1])
             kernel.centre_rows(values, some, search.centre, centred)
-            error = search.score_errors(centred)
-            best = np.full(len(some), LOWEST, dtype=np.float32)
-            second = best.copy()
-            code = np.zeros(len(some), dtype=np.int32)
-            products = self._scores_scratch.take(len(kept.positions), len(some))
-            np.dot(kept.words, centred.T, out=products)
-            scan_best_two(products, kept.half_norms, 0, best, second, code)
-            unsure = np.flatnonzero(best - second <= 2 * error)
+            products = self._scores_scratch.take(len(some), len(kept.positions))
+            np.dot(centred, columns, out=products)
+            code, best = kernel.best_of_rows(products, kept.half_norms, some, self._margin)
+            unsure = np.flatnonzero(code < 0)
             if len(unsure):
                 exact = values[some[unsure]].astype(np.float32)
                 code[unsure] = nearest_exactly(exact, search.exact_words[kept.positions])
             out[at : at + len(some)] = kept.positions[code]
-            scores[some] = best
-            margins[some] = self._sketch.margin(error)
+            self._score[some] = best
         return out
 
     # -- following a move ------------------------------------------------------------------------
@@ -285,70 +310,75 @@ class ExactState(HistogramState):
         newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
         kept = cache(self._kept_now)
 
-        def one(number: int) -> None:
-            part = self._segments[number]
-            rows, bags = part.rows, part.bags
-            bag_of, rank, word = part.bag_of, self._rank[rows], self._word[rows]
-            books = (
-                often,
-                self._counts[:, bags],
-                self._sizes[bags],
-                self._table[:, bags],
-                self._touched,
-            )
-            tally = self._tally[number]
-            kernel.move(
+        index = self._index
+        books: tuple[Any, ...] = (
+            often,
+            self._counts,
+            self._sizes,
+            self._table,
+            self._touched,
+        )
+
+        def one(begin: int, end: int) -> None:
+            n_far = kernel.move(
+                begin,
+                end,
+                index.rows,
+                index.starts,
+                index.entry_rows,
+                index.entry_ranks,
                 out,
                 out_columns,
                 in_,
                 in_columns,
-                part.starts,
-                part.entry_rows,
-                part.entry_ranks,
-                self._lists[rows],
-                bag_of,
+                self._lists,
+                self._bag_of,
                 self._column,
                 held,
-                rank,
-                word,
+                self._rank,
+                self._word,
                 *books,
-                tally,
+                self._tally,
             )
-            if tally[0]:
-                lost, won, winners = self._challenge(part, newcomers(), tally[0])
+            if n_far:
+                rows = (int(index.rows[begin]), int(index.rows[end]))
+                lost, won, winners = self._challenge(rows, newcomers(), n_far)
+                places = (self._bag_of, self._column, held, self._word)
                 if len(lost):
-                    found = self._search_far(part, lost, kept())
-                    kernel.settle(lost, found, bag_of, self._column, held, word, *books)
-                kernel.settle(won, winners, bag_of, self._column, held, word, *books)
+                    kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
+                kernel.settle(won, winners, *places, *books)
             if often:
-                kernel.divide_touched(*books[1:])
+                bags = slice(index.bags[begin], index.bags[end])
+                kernel.divide_touched(
+                    self._counts[:, bags], self._sizes[bags], self._table[:, bags], self._touched
+                )
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
         return np.flatnonzero(self._touched)
 
     def _challenge(
-        self, part: Segment, newcomers: Newcomers, n_far: int
+        self, rows: tuple[int, int], newcomers: Newcomers, n_far: int
     ) -> tuple[NDArray[np.int32], ...]:
         """Return which far descriptors lost their word, which found a better one, and those."""
-        rows = part.rows
         lost, won, winners = np.empty((3, n_far), dtype=np.int32)
         n_lost, n_won = kernel.challenge(
-            self._sketch.rows[rows],
-            self._sketch.rest[rows],
+            *rows,
+            self._sketch.rows,
+            self._sketch.rest,
             newcomers.positions,
             newcomers.sketched,
             newcomers.slack,
             newcomers.words,
             newcomers.half_norms,
-            self._values[rows],
+            self._values,
             self._search.centre,
             self._search.exact_words,
             self._column,
-            self._rank[rows],
-            self._word[rows],
-            self._score[rows],
-            self._margin[rows],
+            self._rank,
+            self._word,
+            self._score,
+            self._margin,
             lost,
             won,
             winners,
@@ -382,14 +412,14 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     Examples
     --------
     >>> list_length(700_000, 5000, None, 2**30), list_length(10**8, 5000, None, 2**30)
-    (160, 2)
+    (192, 2)
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, numbers.Real) or not max_bytes >= 0:
         raise ParameterError(f"max_bytes must be a number of bytes from 0 up; got {max_bytes!r}.")
     if n_ranked is None:
         entry = 5 if n_words < 2**16 else 7
         fits = max_bytes // (entry * max(n_descriptors, 1))
-        pays = int(np.clip(2.27 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
+        pays = int(np.clip(2.72 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
         return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))
     whole = isinstance(n_ranked, numbers.Integral) and not isinstance(n_ranked, bool)
     if not (whole and 1 <= n_ranked <= LIMIT_RANKED):

@@ -11,7 +11,7 @@ largest size in the corpus over 127: the rounding costs at most half a unit time
 direction, which is added to the bound. On dense SIFT with 50 of 5000 words kept, 32 directions rule
 out nine words of ten.
 
-Memory: 36 bytes a descriptor.
+Memory: 40 bytes a descriptor.
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ class Sketch:
         The descriptors along the directions.
     rest : ndarray of float32, shape (n_descriptors,)
         The norm of what the directions leave.
+    margins : ndarray of float32, shape (n_descriptors,)
+        Scores of a descriptor that differ by less are too close to tell; and by so much a bound may
+        fall short of a score.
     """
 
     def __init__(self, search: WordSearch, values: NDArray[np.generic], n_jobs: int | None) -> None:
         self._axes = search.principal(N_DIRECTIONS)
         self._spread = search.spread(N_DIRECTIONS)
-        self._margin_ratio = np.float32(2 + self._spread / search.score_error)
         self.rows = np.zeros((len(values), N_DIRECTIONS), dtype=np.int8)
         self.rest = np.zeros(len(values), dtype=np.float32)
+        self.margins = np.zeros(len(values), dtype=np.float32)
+        ratio = np.float32(2 + self._spread / search.score_error)
 
         def along(begin: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             rows = values[begin : begin + BLOCK_ROWS].astype(np.float32)
@@ -70,6 +74,7 @@ class Sketch:
             part = slice(begin, begin + len(found))
             left = norms * np.float32(1 + self._spread) - np.einsum("ip,ip->i", found, found)
             self.rest[part] = np.sqrt(np.maximum(left, 0))
+            self.margins[part] = search.score_errors(norms) * ratio
             self.rows[part, : found.shape[1]] = np.rint(found / self._unit)
 
         blocks = range(0, len(values), BLOCK_ROWS)
@@ -85,7 +90,7 @@ class Sketch:
     @property
     def n_bytes(self) -> int:
         """Memory of the sketches."""
-        return self.rows.nbytes + self.rest.nbytes
+        return self.rows.nbytes + self.rest.nbytes + self.margins.nbytes
 
     def words(
         self, centred: NDArray[np.float32]
@@ -107,7 +112,3 @@ class Sketch:
         # Half a unit for the rounding to bytes, and some more for that of float32.
         slack = 0.501 * (np.abs(found) * self._unit).sum(axis=1)
         return out, slack.astype(np.float32)
-
-    def margin(self, error: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return by how much a bound may fall short of a score whose error is ``error``."""
-        return error * self._margin_ratio

@@ -200,10 +200,8 @@ class WordSearch:
         check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         return centred, norms
 
-    def score_errors(self, centred: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a bound of the error of any score of each row, given relative to the mean word."""
-        norms = np.empty(len(centred), dtype=np.float32)
-        squared_norms(centred, norms)
+    def score_errors(self, norms: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a bound of the error of any score of rows, from the squares of their norms."""
         return self._errors(norms)[1]
 
     def _errors(
