@@ -17,8 +17,8 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference import exact
-from bowsaw.inference.exact import ExactState, cut, list_length
+from bowsaw.inference.exact import state as exact
+from bowsaw.inference.exact.state import ExactState, cut, list_length
 
 # With one word or one row and five dimensions, OpenBLAS looks at memory that nobody has written to,
 # which can raise a flag; the numbers are right, and every test compares them.
@@ -345,9 +345,8 @@ def test_lists_and_index_stay_within_max_bytes():
     rows, words = gravel(random, 5000, 300, n_dims=4)
     for max_bytes in (10**5, 4 * 10**5, 10**6):
         state = ExactState(Codebook(words), Bags(rows), max_bytes=max_bytes)
-        held = state._lists.nbytes + sum(
-            part.entry_rows.nbytes + part.entry_ranks.nbytes for part in state._segments
-        )
+        index = state._index
+        held = state._lists.nbytes + index.entry_rows.nbytes + index.entry_ranks.nbytes
         assert max_bytes / 2 < held <= max_bytes
         assert state.n_bytes > held
 
@@ -371,7 +370,7 @@ def test_copies_share_lists_and_index():
     state = ExactState(Codebook(words), Bags(rows))
     other = state.copy()
     assert other._lists is state._lists
-    assert other._segments is state._segments
+    assert other._index is state._index
 
 
 @pytest.mark.parametrize("n_ranked", [0, -1, 255, 2.5, np.nan, True, "many"])

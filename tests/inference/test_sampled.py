@@ -10,9 +10,9 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.samples import empirical_samples, gaussian_samples
-from bowsaw.inference.spread import estimate_covariance, estimate_sigma
+from bowsaw.inference.transfers.sampled import EmpiricalState, GaussianState
+from bowsaw.inference.transfers.samples import empirical_samples, gaussian_samples
+from bowsaw.inference.transfers.spread import estimate_covariance, estimate_sigma
 
 
 def corpus(random, n_words=30, n_dims=4, n_bags=6, n_rows=400):

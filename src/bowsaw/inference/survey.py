@@ -39,9 +39,9 @@ from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.errors import BowsawError, DataError, ParameterError
 from bowsaw.inference.fidelity import Fidelity
-from bowsaw.inference.sampled import COVARIANCES
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.uniform import POLICIES
+from bowsaw.inference.transfers.sampled import COVARIANCES
+from bowsaw.inference.transfers.uniform import POLICIES
 from bowsaw.inference.whatif import TRANSFERS, whatif
 from bowsaw.progress import Progress
 from bowsaw.seeds import stream

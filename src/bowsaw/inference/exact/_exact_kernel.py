@@ -144,7 +144,9 @@ def _add(
 ) -> None:
     """Change a count, and its share unless that happens too ``often``."""
     counts[c, b] += amount
-    touched[c] = 1
+    # Written once: a line of memory that two threads write goes to and fro between their caches.
+    if touched[c] == 0:
+        touched[c] = 1
     if not often:
         table[c, b] = np.float32(counts[c, b]) / sizes[b]
 
@@ -178,6 +180,8 @@ def _release(
     last = 2 if tally[1] else 1
     n_lines = 0 if tally[1] == 0 else 2 if tally[0] == 0 else 4
     ignored = 0
+    n_far = 0
+    n_deep = 0
     mine = np.empty(BLOCK_ROWS, np.int32)
     for j in range(len(words)):
         end = starts[2 * words[j] + last]
@@ -211,13 +215,15 @@ def _release(
                         break
                 b = bag_of[i]
                 _add(columns[j], b, -1, often, counts, sizes, table, touched)
-                tally[1] += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
+                n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = word
                 if here == FAR:
-                    tally[0] += 1
+                    n_far += 1
                 else:
                     _add(column[word], b, 1, often, counts, sizes, table, touched)
+    tally[0] += n_far
+    tally[1] += n_deep
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -241,6 +247,8 @@ def _claim(
 ) -> None:
     """Give each incoming word the descriptors that list it before their code."""
     last = 2 if tally[1] else 1
+    n_far = 0
+    n_deep = 0
     mine = np.empty(BLOCK_ROWS, np.int64)
     for j in range(len(words)):
         end = starts[2 * words[j] + last]
@@ -259,11 +267,13 @@ def _claim(
                 if before >= 0:
                     _add(before, b, -1, often, counts, sizes, table, touched)
                 here = entry_ranks[mine[a]]
-                tally[0] -= 1 if rank[i] == FAR else 0
-                tally[1] += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
+                n_far -= 1 if rank[i] == FAR else 0
+                n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = words[j]
                 _add(columns[j], b, 1, often, counts, sizes, table, touched)
+    tally[0] += n_far
+    tally[1] += n_deep
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

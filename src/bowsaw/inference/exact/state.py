@@ -25,8 +25,8 @@ their word goes, they are compared with all kept words, which are few. Compariso
 float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.7 √K
-words, from 64 to 192, pay: longer ones take more to build than the few far descriptors cost. They
+and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.3 √K
+words, from 64 to 160, pay: longer ones take more to build than the few far descriptors cost. They
 are shorter where ``max_bytes`` asks for it.
 """
 
@@ -46,15 +46,15 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import ParameterError
-from bowsaw.inference import _exact_kernel as kernel
-from bowsaw.inference.sketch import Sketch
+from bowsaw.inference.exact import _exact_kernel as kernel
+from bowsaw.inference.exact.sketch import Sketch
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.nearest._scan_kernel import nearest_exactly
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
-LEAST_RANKED, MOST_RANKED = 64, 192
+LEAST_RANKED, MOST_RANKED = 64, 160
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
@@ -96,7 +96,7 @@ class Index:
         self.rows = offsets[self.bags]
         self.starts = np.zeros((len(self), 2 * n_words + 3), dtype=np.int64)
         small = len(self) == 0 or int(np.diff(self.rows).max()) <= 2**16
-        self.entry_rows = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
+        self.entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
         self.entry_ranks = np.empty(lists.size, dtype=np.uint8)
 
         def one(number: int) -> None:
@@ -337,7 +337,11 @@ class ExactState(HistogramState):
                 held,
                 self._rank,
                 self._word,
-                *books,
+                often,
+                self._counts,
+                self._sizes,
+                self._table,
+                self._touched,
                 self._tally,
             )
             if n_far:
@@ -412,14 +416,14 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     Examples
     --------
     >>> list_length(700_000, 5000, None, 2**30), list_length(10**8, 5000, None, 2**30)
-    (192, 2)
+    (160, 2)
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, numbers.Real) or not max_bytes >= 0:
         raise ParameterError(f"max_bytes must be a number of bytes from 0 up; got {max_bytes!r}.")
     if n_ranked is None:
         entry = 5 if n_words < 2**16 else 7
         fits = max_bytes // (entry * max(n_descriptors, 1))
-        pays = int(np.clip(2.72 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
+        pays = int(np.clip(2.27 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
         return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))
     whole = isinstance(n_ranked, numbers.Integral) and not isinstance(n_ranked, bool)
     if not (whole and 1 <= n_ranked <= LIMIT_RANKED):

@@ -49,8 +49,8 @@ from bowsaw.checks import as_numbers, as_whole_numbers
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError
-from bowsaw.inference._transfer_kernel import mix_columns
 from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.transfers._transfer_kernel import mix_columns
 from bowsaw.parallel import ordered_map
 
 TASK_WORDS = 256

@@ -1,0 +1,1 @@
+"""Hard coding without an error: ranked lists and an inverted index."""

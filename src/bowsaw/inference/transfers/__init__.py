@@ -1,0 +1,1 @@
+"""The paper's Λ: who inherits the mass of pruned words, told from histograms."""
