@@ -155,12 +155,12 @@ def _moves(
     ours: list[float] = []
     theirs: dict[str, list[float]] = {}
     for number in range(rounds + 1):
+        time.sleep(0.1)
         state.reset(rng.choice(ids, n_kept, replace=False))
         times = []
         for _ in range(moves):
             out = rng.choice(state.kept, n_replaced, replace=False)
             in_ = rng.choice(np.setdiff1d(ids, state.kept), n_replaced, replace=False)
-            time.sleep(0.01)
             begin = time.perf_counter()
             state.swap(out=out, in_=in_)
             times.append(time.perf_counter() - begin)

@@ -9,7 +9,7 @@ which all write the same.
 ``code`` its word (a position; n_words for none). ``column`` gives the column of a word, -1 for a
 pruned one and for n_words; ``held`` is the same but outgoing words still have theirs. ``score`` of
 a far descriptor is that of its word; two scores within ``margin`` are too close to tell.
-``counts`` and ``table`` are (n_columns, n_bags).
+``table`` is (n_columns, n_bags).
 """
 
 from __future__ import annotations
@@ -104,51 +104,54 @@ def fill(
     code: NDArray[np.int32],
     bag_of: NDArray[np.int32],
     column: NDArray[np.int32],
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
 ) -> None:
     """Count every descriptor for its word, and divide."""
-    counts[:] = 0
+    table[:] = 0
     for i in range(len(code)):
-        counts[column[code[i]], bag_of[i]] += 1
-    for c in range(counts.shape[0]):
-        for b in range(counts.shape[1]):
-            table[c, b] = np.float32(counts[c, b]) / sizes[b]
+        table[column[code[i]], bag_of[i]] += np.float32(1)
+    to_shares(sizes, table)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def divide_touched(
-    counts: NDArray[np.int32],
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
-) -> None:
-    """Turn the counts of the touched columns into shares."""
-    for c in range(len(touched)):
-        if touched[c]:
-            for b in range(len(sizes)):
-                table[c, b] = np.float32(counts[c, b]) / sizes[b]
+def to_counts(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
+    """Turn shares of bags back into counts, exactly: see ``_add``."""
+    for c in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            table[c, b] = np.rint(table[c, b] * sizes[b])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def to_shares(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
+    """Turn counts into shares of bags."""
+    for c in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            table[c, b] = table[c, b] / sizes[b]
 
 
 @njit(nogil=True, error_model="numpy", cache=True, inline="always")
 def _add(
     c: int,
     b: int,
-    amount: int,
+    amount: float,
     often: bool,
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
 ) -> None:
-    """Change a count, and its share unless that happens too ``often``."""
-    counts[c, b] += amount
+    """Change a count of which the table has the share, or the count itself if that is ``often``.
+
+    The share of a count below 2²², times the size, is within half a unit of the count: so it need
+    not be kept besides, and a move touches one place of memory instead of two.
+    """
+    if often:
+        table[c, b] += np.float32(amount)
+    else:
+        table[c, b] = (np.rint(table[c, b] * sizes[b]) + np.float32(amount)) / sizes[b]
     # Written once: a line of memory that two threads write goes to and fro between their caches.
     if touched[c] == 0:
         touched[c] = 1
-    if not often:
-        table[c, b] = np.float32(counts[c, b]) / sizes[b]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -165,7 +168,6 @@ def _release(
     code: NDArray[np.int32],
     first_row: int,
     often: bool,
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
@@ -214,14 +216,14 @@ def _release(
                         word = lists[i, r]
                         break
                 b = bag_of[i]
-                _add(columns[j], b, -1, often, counts, sizes, table, touched)
+                _add(columns[j], b, -1, often, sizes, table, touched)
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = word
                 if here == FAR:
                     n_far += 1
                 else:
-                    _add(column[word], b, 1, often, counts, sizes, table, touched)
+                    _add(column[word], b, 1, often, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
 
@@ -239,7 +241,6 @@ def _claim(
     code: NDArray[np.int32],
     first_row: int,
     often: bool,
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
@@ -265,13 +266,13 @@ def _claim(
                 b = bag_of[i]
                 before = held[code[i]]
                 if before >= 0:
-                    _add(before, b, -1, often, counts, sizes, table, touched)
+                    _add(before, b, -1, often, sizes, table, touched)
                 here = entry_ranks[mine[a]]
                 n_far -= 1 if rank[i] == FAR else 0
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = words[j]
-                _add(columns[j], b, 1, often, counts, sizes, table, touched)
+                _add(columns[j], b, 1, often, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
 
@@ -295,7 +296,6 @@ def move(
     rank: NDArray[np.uint8],
     code: NDArray[np.int32],
     often: bool,
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
@@ -320,7 +320,6 @@ def move(
             code,
             first_rows[s],
             often,
-            counts,
             sizes,
             table,
             touched,
@@ -338,7 +337,6 @@ def move(
             code,
             first_rows[s],
             often,
-            counts,
             sizes,
             table,
             touched,
@@ -357,7 +355,6 @@ def settle(
     held: NDArray[np.int32],
     code: NDArray[np.int32],
     often: bool,
-    counts: NDArray[np.int32],
     sizes: NDArray[np.float32],
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
@@ -368,8 +365,8 @@ def settle(
         b = bag_of[i]
         before = held[code[i]]
         if before >= 0:
-            _add(before, b, -1, often, counts, sizes, table, touched)
-        _add(column[words[a]], b, 1, often, counts, sizes, table, touched)
+            _add(before, b, -1, often, sizes, table, touched)
+        _add(column[words[a]], b, 1, often, sizes, table, touched)
         code[i] = words[a]
 
 

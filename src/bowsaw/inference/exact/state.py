@@ -16,8 +16,8 @@ list it, and where.
 - A word comes: its index tells the descriptors that list it before their code, and it takes them.
 
 A move costs the index of the words that it names and the descriptors that change hands, not the
-corpus. Counts are whole numbers and an entry is divided anew when its count changes, so any history
-of moves gives the bits of a fresh start, which are those of ``hard_histograms``.
+corpus. An entry is a whole number divided by the size of the bag, and divided anew when that number
+changes, so any history of moves gives the bits of a fresh start, those of ``hard_histograms``.
 
 **Far descriptors.** With few words kept, some descriptors have none of them in their lists. They
 remember their word and its score. An incoming word that they do not list is compared with it; when
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.errors import ParameterError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.exact import _exact_kernel as kernel
 from bowsaw.inference.exact.sketch import Sketch
 from bowsaw.inference.state import HistogramState, Positions
@@ -58,6 +58,8 @@ LEAST_RANKED, MOST_RANKED = 64, 160
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
+LARGEST_BAG = 2**22
+"""From here on a count could not be told from its share in float32."""
 SCORES_BYTES = 2**20
 
 
@@ -170,7 +172,7 @@ class ExactState(HistogramState):
     """
 
     is_exact = True
-    _by_column = ("_table", "_counts", "_touched")
+    _by_column = ("_table", "_touched")
     _own = ("_rank", "_word", "_score", "_tally")
 
     def __init__(
@@ -184,6 +186,11 @@ class ExactState(HistogramState):
         verbose: bool = False,
     ) -> None:
         words = codebook.words_for(bags)
+        if len(bags) and int(bags.counts.max()) >= LARGEST_BAG:
+            raise DataError(
+                f"a bag may have at most {LARGEST_BAG - 1} descriptors here; got "
+                f"{int(bags.counts.max())}. Divide it into several bags."
+            )
         length = list_length(bags.n_descriptors, codebook.n_words, n_ranked, max_bytes)
         super().__init__(codebook, len(bags), bags=bags)
         self._n_jobs = n_jobs
@@ -202,7 +209,6 @@ class ExactState(HistogramState):
         self._margin = self._sketch.margins
         # Of each segment how many descriptors are far, and how many are deep in their lists.
         self._tally = np.zeros((len(self._index), 2), dtype=np.int64)
-        self._counts = np.zeros(self._table.shape, dtype=np.int32)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
         self.reset()
@@ -248,7 +254,6 @@ class ExactState(HistogramState):
                     self._word[rows],
                     self._bag_of[rows] - np.int32(bags.start),
                     self._column,
-                    self._counts[:n_kept, bags],
                     self._sizes[bags],
                     self._table[:n_kept, bags],
                 )
@@ -304,22 +309,24 @@ class ExactState(HistogramState):
         self._touched[:] = 0
         self._touched[out_columns] = 1
         self._touched[in_columns] = 1
-        # Many descriptors and few cells: whole columns are divided in the end instead.
+        # Many descriptors and few cells: shares become counts and, in the end, shares again.
         n_moving = len(self._rank) * (len(out) + len(in_)) // self.n_kept
         often = n_moving > self.n_kept * self._n_bags // 4
         newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
         kept = cache(self._kept_now)
 
-        index = self._index
+        index, table = self._index, self._table[: self.n_kept]
         books: tuple[Any, ...] = (
             often,
-            self._counts,
             self._sizes,
             self._table,
             self._touched,
         )
 
         def one(begin: int, end: int) -> None:
+            bags = slice(index.bags[begin], index.bags[end])
+            if often:
+                kernel.to_counts(self._sizes[bags], table[:, bags])
             n_far = kernel.move(
                 begin,
                 end,
@@ -338,7 +345,6 @@ class ExactState(HistogramState):
                 self._rank,
                 self._word,
                 often,
-                self._counts,
                 self._sizes,
                 self._table,
                 self._touched,
@@ -352,10 +358,7 @@ class ExactState(HistogramState):
                     kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
                 kernel.settle(won, winners, *places, *books)
             if often:
-                bags = slice(index.bags[begin], index.bags[end])
-                kernel.divide_touched(
-                    self._counts[:, bags], self._sizes[bags], self._table[:, bags], self._touched
-                )
+                kernel.to_shares(self._sizes[bags], table[:, bags])
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
