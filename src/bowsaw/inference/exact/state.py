@@ -263,7 +263,7 @@ class ExactState(HistogramState):
     def _each(self, work: Callable[[int, int], None], threads: bool = True) -> None:
         """Do the work on all segments, in as few pieces as keep the threads busy."""
         n_jobs = effective_jobs(self._n_jobs) if threads else 1
-        n_pieces = min(len(self._index), 1 if n_jobs == 1 else 4 * n_jobs)
+        n_pieces = min(len(self._index), 1 if n_jobs == 1 else 2 * n_jobs)
         limits = np.linspace(0, len(self._index), n_pieces + 1).astype(int).tolist()
         with single_threaded_blas():
             for _ in ordered_map(lambda part: work(*part), pairwise(limits), n_jobs):
