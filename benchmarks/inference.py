@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import faiss
 import numpy as np
@@ -30,6 +30,7 @@ from bowsaw.inference.transfers.uniform import UniformState
 from bowsaw.parallel import available_cores
 
 Result = dict[str, Any]
+S = TypeVar("S", bound=HistogramState)
 
 HARD_ROWS = ((2500, 10, 1000.0), (500, 10, 100.0), (50, 1, 20.0), (50, 10, 4.0))
 """Kept words, words that a move replaces, and how many times faster than re-coding is asked."""
@@ -47,10 +48,9 @@ def whatif_hard(
     scale = n_words / 5000
     ExactState(book, corpus[:2])
     hard_histograms(corpus[:2], book.words)
-    coding = _median(3, lambda: hard_histograms(corpus, book.words))
-    begin = time.perf_counter()
-    state, peak = peak_during(lambda: ExactState(book, corpus))
-    building = time.perf_counter() - begin
+    state, building, coding, peak = _built(
+        lambda: ExactState(book, corpus), lambda: hard_histograms(corpus, book.words)
+    )
     rows = [_building("hard, exact", n_words, building, coding, 3.0, peak, 2**30)]
     rivals = _Rivals(corpus)
     for kept, move, asked in HARD_ROWS:
@@ -76,12 +76,10 @@ def whatif_soft(
     corpus, book = data.corpus(n_images, n_words)
     SoftState(book, corpus[:2], storage="uint16")
     soft_histograms(corpus[:2], book.words, SHARPNESS)
-    coding = _median(3, lambda: soft_histograms(corpus, book.words, SHARPNESS))
-    begin = time.perf_counter()
-    state, peak = peak_during(
-        lambda: SoftState(book, corpus, sharpness=SHARPNESS, storage="uint16")
+    state, building, coding, peak = _built(
+        lambda: SoftState(book, corpus, sharpness=SHARPNESS, storage="uint16"),
+        lambda: soft_histograms(corpus, book.words, SHARPNESS),
     )
-    building = time.perf_counter() - begin
     room = int(1.1 * 2 * corpus.n_descriptors * n_words)
     rows = [_building("soft, 16-bit", n_words, building, coding, None, peak, room)]
     for kept, move, asked in SOFT_ROWS:
@@ -217,13 +215,23 @@ def _result(corpus: bs.Bags, rows: list[Result]) -> Result:
     }
 
 
-def _median(repeats: int, work: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(repeats):
+def _built(
+    build: Callable[[], S], code: Callable[[], Any], repeats: int = 3
+) -> tuple[S, float, float, int]:
+    """Build and code in turn; return a state, the median times, and the peak of the first build."""
+    building, coding = [], []
+    peak = 0
+    for number in range(repeats):
         begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return median(times)
+        code()
+        coding.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        state, grown = peak_during(build)
+        building.append(time.perf_counter() - begin)
+        peak = peak if number else grown
+        if number < repeats - 1:
+            del state
+    return state, median(building), median(coding), peak
 
 
 def whatif_curves(scale: float = 1.0, moves: int = 12) -> Result:

@@ -25,8 +25,8 @@ their word goes, they are compared with all kept words, which are few. Compariso
 float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.3 √K
-words, from 64 to 160, pay: longer ones take more to build than the few far descriptors cost. They
+and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.5 √K
+words, from 64 to 176, pay: longer ones take more to build than the few far descriptors cost. They
 are shorter where ``max_bytes`` asks for it.
 """
 
@@ -54,7 +54,7 @@ from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
-LEAST_RANKED, MOST_RANKED = 64, 160
+LEAST_RANKED, MOST_RANKED = 64, 176
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 SEGMENT_ROWS = 2**16
@@ -419,14 +419,14 @@ def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_byte
     Examples
     --------
     >>> list_length(700_000, 5000, None, 2**30), list_length(10**8, 5000, None, 2**30)
-    (160, 2)
+    (176, 2)
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, numbers.Real) or not max_bytes >= 0:
         raise ParameterError(f"max_bytes must be a number of bytes from 0 up; got {max_bytes!r}.")
     if n_ranked is None:
         entry = 5 if n_words < 2**16 else 7
         fits = max_bytes // (entry * max(n_descriptors, 1))
-        pays = int(np.clip(2.27 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
+        pays = int(np.clip(2.49 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
         return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))
     whole = isinstance(n_ranked, numbers.Integral) and not isinstance(n_ranked, bool)
     if not (whole and 1 <= n_ranked <= LIMIT_RANKED):
