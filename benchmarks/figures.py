@@ -154,9 +154,10 @@ def _cost_panel(panel: Axes, states: dict[str, list[tuple[int, float]]], here: i
             color=colour,
             weight="bold",
         )
+    start = sizes[-1] * width**0.18
     _slope_guide(
         panel,
-        (sizes[-1] * width**0.18, sizes[-1] * width**0.58),
+        (start, start * min(width**0.4, 3.0)),
         widest_gap([limits[0], *heights, limits[1]]),
     )
 

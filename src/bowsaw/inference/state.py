@@ -198,7 +198,6 @@ class HistogramState(ABC):
         self._kept = np.array(kept, dtype=np.int64)
         self._column[:] = -1
         self._column[self._kept] = np.arange(len(kept))
-        self._make_room(len(kept))
         self._begin()
         self._changed = np.arange(len(kept))
 
@@ -209,7 +208,6 @@ class HistogramState(ABC):
         to_columns = np.concatenate(
             [from_columns[:n_same], np.arange(n_before, n_before + len(in_) - n_same)]
         )
-        self._make_room(max(n_before, n_after))
         if n_after > n_before:
             for name in self._by_column:
                 getattr(self, name)[n_before:n_after] = 0
@@ -239,14 +237,6 @@ class HistogramState(ABC):
         self._kept = self._kept[:n_after].copy()
         self._column[self._kept] = np.arange(n_after)
         return np.union1d(touched[touched < n_after], free)
-
-    def _make_room(self, n_columns: int) -> None:
-        for name in self._by_column:
-            array = getattr(self, name)
-            if len(array) < n_columns:
-                more = np.zeros((max(n_columns, 2 * len(array)), *array.shape[1:]), array.dtype)
-                more[: len(array)] = array
-                setattr(self, name, more)
 
     @abstractmethod
     def _begin(self) -> None:

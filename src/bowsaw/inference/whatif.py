@@ -76,9 +76,10 @@ def whatif(
         Show progress on a terminal.
     **options
         Of the state: ``n_ranked``, ``max_bytes`` (exact); ``policy``, ``neighbours`` (uniform);
-        ``sigma`` (voronoi, gaussian); ``covariance``, ``n_samples``, ``learn_from``,
-        ``random_state`` (gaussian, empirical); ``smoothing`` (empirical); ``sharpness``,
-        ``storage``, ``max_bytes``, ``folder`` (soft); ``n_ranked``, ``tolerance`` (truncated).
+        ``sigma`` (voronoi, gaussian); ``covariance`` (gaussian); ``n_samples``, ``smoothing``,
+        ``neighbours``, ``learn_from``, ``random_state`` (gaussian, empirical); ``sharpness``,
+        ``storage``, ``max_bytes``, ``folder`` (soft); ``sharpness``, ``n_ranked``, ``tolerance``
+        (truncated).
 
     Returns
     -------
