@@ -23,19 +23,42 @@ if TYPE_CHECKING:
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
     from bowsaw.inference.whatif import whatif
+    from bowsaw.selection.annealing import Annealing
+    from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
+    from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
+    from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
+    from bowsaw.selection.reconstruction import RidgeReconstruction
+    from bowsaw.selection.result import Selection
+    from bowsaw.selection.separability import SeparabilityMerging
+    from bowsaw.selection.stumps import BoostedStumps
+    from bowsaw.selection.winn import WinnMerging
     from bowsaw.store import Store, extract
 
 _HOMES = {
+    "Annealing": "bowsaw.selection.annealing",
     "BagOfWords": "bowsaw.coding.bag_of_words",
     "Bags": "bowsaw.bags",
+    "BoostedStumps": "bowsaw.selection.stumps",
+    "Bottleneck": "bowsaw.selection.bottleneck",
+    "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
     "DenseSift": "bowsaw.descriptors.dense_sift",
+    "FarthestPoint": "bowsaw.selection.baselines",
     "HistogramClassifier": "bowsaw.evaluation.classify",
     "ImageFolder": "bowsaw.images.folder",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
+    "RandomSubset": "bowsaw.selection.baselines",
+    "Ranked": "bowsaw.selection.ranking",
+    "RankedRecoded": "bowsaw.selection.ranking",
+    "Retrained": "bowsaw.selection.baselines",
+    "RidgeReconstruction": "bowsaw.selection.reconstruction",
+    "Selection": "bowsaw.selection.result",
+    "SeparabilityMerging": "bowsaw.selection.separability",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
+    "SvmRanked": "bowsaw.selection.ranking",
+    "WinnMerging": "bowsaw.selection.winn",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
     "load": "bowsaw.formats.safetensors",
@@ -44,16 +67,30 @@ _HOMES = {
 }
 
 __all__ = [
+    "Annealing",
     "BagOfWords",
     "Bags",
+    "BoostedStumps",
+    "Bottleneck",
+    "BottleneckSelector",
     "Codebook",
     "DenseSift",
+    "FarthestPoint",
     "HistogramClassifier",
     "ImageFolder",
     "KMeansCodebook",
     "OpenCvFeatures",
+    "RandomSubset",
+    "Ranked",
+    "RankedRecoded",
+    "Retrained",
+    "RidgeReconstruction",
+    "Selection",
+    "SeparabilityMerging",
     "Split",
     "Store",
+    "SvmRanked",
+    "WinnMerging",
     "__version__",
     "evaluate",
     "extract",

@@ -1,0 +1,1 @@
+"""How much a set of words tells, cheaply again after every move."""

@@ -1,0 +1,224 @@
+"""One interface for every score: told what changed, it says how good the kept words are.
+
+A search moves a state (``bowsaw.inference``) and asks after each move how much the kept words tell
+about the classes. Most columns of the histograms are as before, so a score keeps what it knows of
+each column and ``update`` redoes the columns that changed. Larger is better.
+
+The contract, which every score keeps:
+
+- ``begin`` starts a run; nothing of an earlier run is left.
+- The first ``update`` of a run, and one with another number of columns, looks at every column,
+  whatever ``changed`` says.
+- ``update`` after any history of moves gives the value of a fresh run on the same histograms, up to
+  rounding (a ``WordwiseScore``: to the bit).
+- The histograms are a live view of a state. A score reads them during ``update`` only.
+- ``copy`` returns a score that goes on by itself, so a search can return to it; a search may as
+  well undo its move and call ``update`` with the columns that changed back.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bowsaw.errors import DataError, ParameterError
+
+ROUNDING = 1e-7
+"""A centred column shorter than this share of the column itself is constant: float32's rounding."""
+
+
+class Score(ABC):
+    """How much a set of words tells about the classes; made with its parameters alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bowsaw.scores.make import make_score
+    >>> histograms = np.array([[1.0, 0.0], [0.9, 0.1], [0.2, 0.8], [0.0, 1.0]])
+    >>> score = make_score("counts").begin([0, 0, 1, 1], 2)
+    >>> round(score.update(histograms), 3)
+    0.43
+    >>> round(score.update(histograms[::-1], [0, 1]), 3)
+    0.43
+    """
+
+    name: ClassVar[str]
+    """What ``make_score`` calls it."""
+    _own: ClassVar[tuple[str, ...]] = ()
+    """Arrays that ``update`` changes in place; a copy of the score has copies of them."""
+
+    _labels: NDArray[np.int64]
+    _class_sizes: NDArray[np.int64]
+    _n_columns: int
+    _value: float
+
+    def begin(
+        self, labels: ArrayLike, n_classes: int, n_descriptors: ArrayLike | None = None
+    ) -> Self:
+        """Start a run.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_bags,)
+            Each bag's class, a whole number from 0 to n_classes - 1.
+        n_classes : int
+            How many classes there are.
+        n_descriptors : array-like of shape (n_bags,), optional
+            Descriptors in each bag, for scores that weigh or floor by them.
+
+        Returns
+        -------
+        Score
+            Itself.
+        """
+        found = np.asarray(labels)
+        if found.ndim != 1 or not len(found) or not np.issubdtype(found.dtype, np.integer):
+            raise DataError(
+                "labels must be one whole number a bag, and there must be a bag; got "
+                f"{found.dtype} of shape {found.shape}."
+            )
+        if int(found.min()) < 0 or int(found.max()) >= n_classes:
+            raise DataError(
+                f"labels must be from 0 to {n_classes - 1} (there are {n_classes} classes); got "
+                f"{int(found.min())} to {int(found.max())}. Number the classes from 0."
+            )
+        sizes = None
+        if n_descriptors is not None:
+            sizes = np.asarray(n_descriptors, dtype=np.float64)
+            if sizes.shape != found.shape or not np.isfinite(sizes).all() or sizes.min() < 0:
+                raise DataError(
+                    f"n_descriptors must have one number from 0 up for each of {len(found)} bags; "
+                    f"got shape {sizes.shape}."
+                )
+        self._labels = found.astype(np.int64)
+        self._class_sizes = np.bincount(self._labels, minlength=n_classes)
+        self._n_columns = -1
+        self._value = float("nan")
+        self._prepare(sizes)
+        return self
+
+    def update(self, histograms: NDArray[Any], changed: ArrayLike | None = None) -> float:
+        """Look at the columns that changed and return the score of all.
+
+        Parameters
+        ----------
+        histograms : ndarray of shape (n_bags, n_kept)
+            Of the words that are kept now.
+        changed : array-like of int, optional
+            The columns that changed since the last call; all of them when not given.
+
+        Returns
+        -------
+        float
+            The score; larger is better.
+        """
+        if not hasattr(self, "_labels"):
+            raise ParameterError("a score needs labels first: call begin(labels, n_classes).")
+        n_columns = histograms.shape[1]
+        if len(histograms) != len(self._labels) or not n_columns:
+            raise DataError(
+                f"histograms must have {len(self._labels)} rows (one a label) and a column; got "
+                f"shape {histograms.shape}."
+            )
+        if changed is None or n_columns != self._n_columns:
+            if n_columns != self._n_columns:
+                self._n_columns = n_columns
+                self._make_room(n_columns)
+            columns = np.arange(n_columns)
+        else:
+            columns = np.unique(np.asarray(changed, dtype=np.int64))
+            if len(columns) and not 0 <= columns[0] <= columns[-1] < n_columns:
+                raise ParameterError(
+                    f"changed must name columns from 0 to {n_columns - 1}; got {columns[0]} to "
+                    f"{columns[-1]}."
+                )
+        if len(columns):
+            whole = len(columns) == n_columns
+            rows = histograms.T if whole else histograms.T[columns]
+            self._value = self._follow(rows, columns)
+        return self._value
+
+    @property
+    def value(self) -> float:
+        """The score at the last ``update``; NaN before it."""
+        return getattr(self, "_value", float("nan"))
+
+    @property
+    def class_entropy(self) -> float:
+        """H(y), the entropy of the classes over the bags, in nats."""
+        return entropy(self._class_sizes / self._class_sizes.sum())
+
+    def copy(self) -> Self:
+        """Return a score that goes on by itself from here; what no update changes is shared."""
+        other = copy.copy(self)
+        for name in self._own:
+            if hasattr(self, name):
+                setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
+        """Learn what depends on labels and sizes alone."""
+        return
+
+    @abstractmethod
+    def _make_room(self, n_columns: int) -> None:
+        """Make arrays for this many columns; all of them are filled next."""
+
+    @abstractmethod
+    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+        """Redo these columns, given one a row (``(n_changed, n_bags)``), and return the score.
+
+        The rows may be a view of the state's own: read them now, keep nothing of them.
+        """
+
+
+class WordwiseScore(Score):
+    """A score that is the mean of one number a word.
+
+    Subclasses fill in ``_values_of``. Any history of moves gives the bits of a fresh run.
+    """
+
+    _own = ("_word_values",)
+    _word_values: NDArray[np.float64]
+
+    @property
+    def word_values(self) -> NDArray[np.float64]:
+        """Each kept word's own value, ``(n_kept,)``, in the order of the columns; a copy."""
+        return self._word_values.copy()
+
+    def _make_room(self, n_columns: int) -> None:
+        self._word_values = np.zeros(n_columns)
+
+    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+        self._word_values[columns] = self._values_of(rows)
+        return float(self._word_values.mean())
+
+    @abstractmethod
+    def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the value of each word, given its column as a row, ``(n_changed, n_bags)``."""
+
+
+def is_number(value: object) -> bool:
+    """Return whether a parameter is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    return math.isfinite(value)
+
+
+def clear_constant(columns: NDArray[np.float64], centred: NDArray[np.float64]) -> None:
+    """Set centred columns, one a row, to 0 where they are nothing but rounding."""
+    squares = np.einsum("ij,ij->i", columns, columns)
+    left = np.einsum("ij,ij->i", centred, centred)
+    centred[left <= ROUNDING**2 * squares] = 0
+
+
+def entropy(shares: NDArray[np.float64]) -> float:
+    """Return the entropy of shares that add up to 1, in nats."""
+    held = shares[shares > 0]
+    return float(-(held * np.log(held)).sum())

@@ -1,0 +1,1 @@
+"""Which words to keep: searches, rankings, merges and baselines, all answering alike."""

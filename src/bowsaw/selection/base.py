@@ -1,0 +1,136 @@
+"""What selectors have in common: fitted on bags and labels, they code new bags by their choice."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bowsaw.bags import Bags, as_bags
+from bowsaw.codebook import Codebook, as_codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.result import Selection
+
+
+class Selector(TransformerMixin, BaseEstimator):
+    """A method that chooses words of a codebook from bags and, mostly, their labels.
+
+    Subclasses have at least the parameters ``codebook``, ``n_kept``, ``coding``, ``sharpness`` and
+    ``n_jobs``, and fill in ``_select``.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        What was chosen, and with which codebook it codes.
+    codebook_ : Codebook
+        The codebook to code with: the kept words alone, or the full one.
+    classes_ : ndarray
+        The labels, where there were any.
+    """
+
+    codebook: Any
+    n_kept: int
+    coding: Literal["hard", "soft"]
+    sharpness: float
+    n_jobs: int | None
+
+    _needs_labels = True
+
+    def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
+        """Choose the words.
+
+        Parameters
+        ----------
+        X : Bags or list of arrays
+            The bags to choose by.
+        y : array-like of shape (n_bags,), optional
+            Their labels; needed by supervised methods.
+        """
+        bags, book = as_bags(X), as_codebook(self.codebook)
+        book.words_for(bags)
+        if self.coding not in ("hard", "soft"):
+            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
+        _check_sharpness(self.sharpness)
+        n_kept = check_n_kept(self.n_kept, book.n_words)
+        labels = None
+        if self._needs_labels:
+            self.classes_, labels = check_labels(y, len(bags))
+        elif y is not None:
+            check_length(np.asarray(y), len(bags))
+        self.selection_ = self._select(bags, labels, book, n_kept)
+        self.codebook_ = self.selection_.codebook
+        self.n_features_out_ = self.selection_.n_columns
+        return self
+
+    @abstractmethod
+    def _select(
+        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+    ) -> Selection:
+        """Choose words; labels are whole numbers from 0."""
+
+    def transform(self, X: Bags | Iterable[ArrayLike]) -> NDArray[np.float32]:
+        """Return the histograms of new bags under the selection, ``(n_bags, n_columns)``."""
+        check_is_fitted(self, "selection_")
+        coder = BagOfWords(
+            self.codebook_, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs
+        )
+        return self.selection_.reduce(coder.transform(as_bags(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns: words by id, groups by number."""
+        check_is_fitted(self, "selection_")
+        if self.selection_.kept is not None:
+            return np.array([f"word{i:04d}" for i in self.selection_.kept.tolist()], dtype=object)
+        return np.array([f"group{i:04d}" for i in range(self.n_features_out_)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = self._needs_labels
+        return tags
+
+
+def check_n_kept(n_kept: object, n_words: int) -> int:
+    """Return ``n_kept`` as an int, or say what it may be."""
+    value = int(n_kept) if isinstance(n_kept, numbers.Integral) else 0
+    if isinstance(n_kept, bool) or not 1 <= value <= n_words:
+        raise ParameterError(
+            f"n_kept must be a whole number from 1 to {n_words} (the codebook has {n_words} "
+            f"words); got {n_kept!r}. Train a larger codebook or ask for fewer words."
+        )
+    return value
+
+
+def check_labels(y: ArrayLike | None, n_bags: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the classes and each bag's class as a whole number from 0, or say what is wrong."""
+    if y is None:
+        raise DataError("this selector chooses words by labels: call fit(bags, y).")
+    labels = np.asarray(y)
+    check_length(labels, n_bags)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"labels must name at least two classes; got {len(classes)}. Choose without labels by "
+            "score='coverage', RandomSubset or FarthestPoint."
+        )
+    return classes, codes.astype(np.int64)
+
+
+def check_length(labels: NDArray[Any], n_bags: int) -> None:
+    """Refuse labels that are not one a bag."""
+    if labels.shape != (n_bags,):
+        raise DataError(f"y must have one label a bag ({n_bags}); got shape {labels.shape}.")
+
+
+def _check_sharpness(sharpness: object) -> None:
+    number = float(sharpness) if isinstance(sharpness, numbers.Real) else 0.0
+    if not 0 < number < np.inf:
+        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")

@@ -1,0 +1,381 @@
+"""What every selector promises, however it chooses: one line in the table runs everything below."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+import bowsaw as bs
+from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
+from bowsaw.selection.bottleneck import BottleneckSelector
+from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
+from bowsaw.selection.reconstruction import RidgeReconstruction
+from bowsaw.selection.separability import SeparabilityMerging
+from bowsaw.selection.stumps import BoostedStumps
+from bowsaw.selection.winn import WinnMerging
+
+N_INFORMATIVE = 4
+N_WORDS = 24
+N_EACH = 12
+
+
+def planted():
+    """Four classes, a word for each of them, and twenty words that tell nothing.
+
+    All lie on a line, the four in pairs at its ends: were one of them pruned, its descriptors would
+    fall to the other of its pair, or with it to one word of the middle, and two classes would look
+    alike. So the four are the one right answer, for those who code with all words and for those
+    who code with the kept alone; and each of them is a step towards it, so that a search can climb.
+    """
+    random = np.random.default_rng(6)
+    along = np.concatenate([[6, 18, 238, 250], np.linspace(60, 196, N_WORDS - 4).round()])
+    words = np.stack([along, np.full(N_WORDS, 100)], axis=1).astype(int)
+    order = random.permutation(N_WORDS)
+    labels = np.repeat(np.arange(N_INFORMATIVE), N_EACH)
+    counts = random.integers(0, 4, (len(labels), N_WORDS))
+    # Its own word 12 to 19 times, the word of another class in a few images by chance.
+    counts[:, :N_INFORMATIVE] = random.random((len(labels), N_INFORMATIVE)) < 0.08
+    counts[np.arange(len(labels)), labels] = random.integers(12, 20, len(labels))
+    bags = [
+        np.repeat(words, row, axis=0) + random.integers(-2, 3, (row.sum(), 2)) for row in counts
+    ]
+    values, offsets = np.concatenate(bags), np.cumsum([0, *map(len, bags)])
+    ids = random.permutation(90)[:N_WORDS] + 7
+    book = bs.Codebook(words[order] / 8, ids, scale=4, description={"name": "planted"})
+    data = bs.Bags(values.astype(np.uint8), offsets, scale=32, description={"name": "planted"})
+    informative = ids[np.flatnonzero(order < N_INFORMATIVE)]
+    return book, data, np.array(["pine", "oak", "ash", "elm"])[labels], set(informative.tolist())
+
+
+BOOK, BAGS, Y, INFORMATIVE = planted()
+
+SELECTORS = {
+    "random subset": RandomSubset(BOOK, 5),
+    "random subset, soft": RandomSubset(BOOK, 5, coding="soft"),
+    "farthest point": FarthestPoint(BOOK, 5),
+    "retrained": Retrained(BOOK, 5, max_iter=5),
+    "retrained on a sample": Retrained(BOOK, 5, max_iter=5, sample=200),
+    "reconstruction": RidgeReconstruction(BOOK, 5),
+    "reconstruction, soft": RidgeReconstruction(BOOK, 5, coding="soft"),
+    "df": Ranked(BOOK, 5, measure="df"),
+    "mi": Ranked(BOOK, 5),
+    "mi, soft": Ranked(BOOK, 5, coding="soft"),
+    "chi2": Ranked(BOOK, 5, measure="chi2"),
+    "pmi": Ranked(BOOK, 5, measure="pmi"),
+    "mi, re-coded": RankedRecoded(BOOK, 5),
+    "chi2, re-coded, soft": RankedRecoded(BOOK, 5, measure="chi2", coding="soft"),
+    "weights": SvmRanked(BOOK, 5),
+    "weights, re-coded": SvmRanked(BOOK, 5, recode=True),
+    "weights, soft": SvmRanked(BOOK, 5, coding="soft"),
+    "stumps": BoostedStumps(BOOK, 5),
+    "stumps, soft": BoostedStumps(BOOK, 5, coding="soft"),
+    "bottleneck": BottleneckSelector(BOOK, 5),
+    "bottleneck, soft": BottleneckSelector(BOOK, 5, coding="soft"),
+    "separability": SeparabilityMerging(BOOK, 5),
+    "winn": WinnMerging(BOOK, 5),
+}
+NEED_A_DIFFERENCE = {"separability"}
+LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]
+ANY = pytest.mark.parametrize("name", SELECTORS)
+SUPERVISED = pytest.mark.parametrize("name", LABELLED)
+UNSUPERVISED = pytest.mark.parametrize("name", [n for n in SELECTORS if n not in LABELLED])
+
+
+def made(name, **parameters):
+    """A fresh selector of the table, told otherwise where asked."""
+    return clone(SELECTORS[name]).set_params(n_jobs=1).set_params(**parameters)
+
+
+def outcome(saw):
+    """What a fitted selector chose and does, for exact comparison."""
+    selection = saw.selection_
+    words = selection.groups if selection.kept is None else selection.kept
+    return words.tolist(), selection.scores, saw.codebook_, saw.transform(BAGS[::5]).tolist()
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {name: made(name).fit(BAGS, Y) for name in SELECTORS}
+
+
+@pytest.fixture
+def saw(name, fits):
+    """A fitted selector that no test changes."""
+    return fits[name]
+
+
+# -- what is chosen --------------------------------------------------------------------------------
+
+
+@ANY
+def test_as_many_words_are_kept_as_asked_and_each_once(saw, name):
+    selection = saw.selection_
+    if selection.kept is None:
+        assert set(selection.groups.tolist()) - {-1} == set(range(selection.n_columns))
+        assert selection.n_columns == 5
+        return
+    assert selection.kept.dtype == np.int64
+    assert len(set(selection.kept.tolist())) == len(selection.kept) == 5
+    if not isinstance(saw, Retrained):
+        assert set(selection.kept.tolist()) <= set(BOOK.ids.tolist())
+
+
+@ANY
+@pytest.mark.parametrize("n_kept", [1, N_WORDS])
+def test_one_word_or_all_words_can_be_kept(name, n_kept):
+    saw = made(name, n_kept=n_kept).fit(BAGS, Y)
+    assert saw.transform(BAGS).shape == (len(BAGS), n_kept)
+    if n_kept == N_WORDS and saw.selection_.kept is not None and not isinstance(saw, Retrained):
+        assert set(saw.selection_.kept.tolist()) == set(BOOK.ids.tolist())
+
+
+@ANY
+def test_a_selection_says_what_it_codes_with(saw, name):
+    selection = saw.selection_
+    if selection.codes_with == "full":
+        assert saw.codebook_ == BOOK
+        assert selection.n_coding_words == N_WORDS
+    elif isinstance(saw, Retrained):
+        assert selection.n_coding_words == 5
+    else:
+        assert saw.codebook_ == BOOK.only(selection.kept)
+        # In the order of the codebook, so that ties fall as they do there.
+        assert (np.diff(BOOK.positions(selection.kept)) > 0).all()
+
+
+@SUPERVISED
+def test_planted_words_are_found(name):
+    saw = made(name, n_kept=N_INFORMATIVE).fit(BAGS, Y)
+    if saw.selection_.kept is not None:
+        assert set(saw.selection_.kept.tolist()) == INFORMATIVE
+        return
+    # Merged words: the four must stay apart, when there is room for others.
+    saw = made(name, n_kept=N_INFORMATIVE + 2).fit(BAGS, Y)
+    groups = saw.selection_.groups[BOOK.positions(sorted(INFORMATIVE))]
+    assert len(set(groups.tolist())) == N_INFORMATIVE
+
+
+@SUPERVISED
+def test_names_of_classes_do_not_matter(saw, name):
+    # The order of the names is the order of the classes, so this renames and reorders both.
+    renamed = {"pine": 3, "oak": 41, "ash": 7, "elm": 0}
+    again = made(name).fit(BAGS, [renamed[label] for label in Y])
+    if saw.selection_.kept is not None:
+        assert set(again.selection_.kept.tolist()) >= INFORMATIVE
+    assert again.classes_.tolist() == [0, 3, 7, 41]
+    assert saw.classes_.tolist() == ["ash", "elm", "oak", "pine"]
+
+
+# -- coding by the choice --------------------------------------------------------------------------
+
+
+@ANY
+def test_new_bags_are_coded_by_the_choice(saw, name):
+    codes = saw.transform(BAGS)
+    coder = bs.BagOfWords(saw.codebook_, coding=saw.coding, sharpness=saw.sharpness, n_jobs=1)
+    np.testing.assert_array_equal(codes, saw.selection_.reduce(coder.transform(BAGS)))
+    assert codes.shape == (len(BAGS), saw.selection_.n_columns)
+    assert codes.dtype == np.float32
+    if saw.selection_.codes_with == "pruned":
+        np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
+    else:
+        assert (codes.sum(axis=1) <= 1 + 1e-5).all()
+
+
+@ANY
+def test_columns_have_names_and_can_be_tables(saw, name):
+    names = saw.get_feature_names_out()
+    assert names.shape == (saw.selection_.n_columns,)
+    assert len(set(names)) == len(names)
+    if saw.selection_.kept is not None:
+        assert names.tolist() == [f"word{i:04d}" for i in saw.selection_.kept]
+    table = made(name).set_output(transform="pandas").fit(BAGS, Y).transform(BAGS)
+    assert isinstance(table, pd.DataFrame)
+    assert table.columns.tolist() == names.tolist()
+    np.testing.assert_array_equal(table.to_numpy(), saw.transform(BAGS))
+
+
+@ANY
+def test_nothing_is_coded_before_fit(name):
+    for ask in (lambda: made(name).transform(BAGS), made(name).get_feature_names_out):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+@SUPERVISED
+def test_selectors_stand_in_pipelines(name):
+    pipeline = make_pipeline(made(name, n_kept=8), LinearSVC(C=100, dual=False)).fit(BAGS, Y)
+    assert pipeline.score(BAGS, Y) > 0.9
+
+
+# -- the same again --------------------------------------------------------------------------------
+
+
+@ANY
+def test_the_same_seed_keeps_the_same_words_on_any_number_of_threads(saw, name):
+    for n_jobs in (2, 3, None):
+        assert outcome(made(name, n_jobs=n_jobs).fit(BAGS, Y)) == outcome(saw)
+
+
+@ANY
+def test_fitting_twice_is_fitting_once(saw, name):
+    again = made(name).fit(BAGS[::-1], Y[::-1]).fit(BAGS, Y)
+    assert outcome(again) == outcome(saw)
+
+
+@ANY
+def test_selectors_travel(saw, name):
+    assert outcome(pickle.loads(pickle.dumps(saw))) == outcome(saw)
+
+
+@ANY
+def test_lists_of_arrays_and_bags_are_one(name):
+    book = bs.Codebook(BOOK.words / 4, BOOK.ids)
+    plain = bs.Bags(BAGS.values.astype(np.float32) / 32, BAGS.offsets)
+    one = made(name, codebook=book).fit(plain, Y)
+    other = made(name, codebook=book).fit(list(plain), Y.tolist())
+    np.testing.assert_array_equal(one.transform(plain), other.transform(list(plain)))
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+
+@ANY
+def test_parameters_are_those_of_the_signature(name):
+    selector = SELECTORS[name]
+    signature = inspect.signature(type(selector).__init__).parameters
+    given = selector.get_params(deep=False)
+    assert set(given) == set(signature) - {"self"}
+    assert {"codebook", "n_kept", "coding", "sharpness", "n_jobs"} <= set(given)
+    for parameter, value in given.items():
+        assert getattr(selector, parameter) is value
+
+
+@ANY
+def test_a_clone_has_the_parameters_and_nothing_learned(saw, name):
+    again = clone(saw)
+    assert not [a for a in vars(again) if a.endswith("_")]
+    assert again.codebook is BOOK
+    assert outcome(again.fit(BAGS, Y)) == outcome(saw)
+
+
+@ANY
+def test_fit_changes_neither_parameters_nor_bags(name):
+    selector = made(name)
+    before = {key: (id(value), repr(value)) for key, value in selector.get_params(False).items()}
+    digest = BAGS.content_digest()
+    assert selector.fit(BAGS, Y) is selector
+    after = {key: (id(value), repr(value)) for key, value in selector.get_params(False).items()}
+    assert after == before
+    assert BAGS.content_digest() == digest
+
+
+@ANY
+def test_nothing_is_checked_before_fit(name):
+    assert made(name, n_kept=-3, codebook=None).n_kept == -3
+
+
+@ANY
+def test_records_are_json(saw, name):
+    record = saw.selection_.record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["method"]
+    assert record["n_columns"] == 5
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@ANY
+@pytest.mark.parametrize("wrong", [0, -1, N_WORDS + 1, 2.5, "all", None, True])
+def test_numbers_of_words_that_cannot_be_are_refused(name, wrong):
+    with pytest.raises(ParameterError, match=r"n_kept must be a whole number from 1 to 24 .* got"):
+        made(name, n_kept=wrong).fit(BAGS, Y)
+
+
+@ANY
+def test_unknown_codings_are_refused(name):
+    with pytest.raises(ParameterError, match="coding must be 'hard' or 'soft'; got 'fisher'"):
+        made(name, coding="fisher").fit(BAGS, Y)
+
+
+@SUPERVISED
+def test_labels_are_needed(name):
+    with pytest.raises(DataError, match=r"fit\(bags, y\)"):
+        made(name).fit(BAGS)
+
+
+@UNSUPERVISED
+def test_labels_are_not_looked_at(saw, name):
+    assert outcome(made(name).fit(BAGS)) == outcome(saw)
+
+
+@ANY
+@pytest.mark.parametrize("wrong", [Y[:-1], Y[:, None], "pine"])
+def test_labels_must_be_one_a_bag(name, wrong):
+    with pytest.raises(DataError, match=f"one label a bag \\({len(BAGS)}\\)"):
+        made(name).fit(BAGS, wrong)
+
+
+@SUPERVISED
+def test_one_class_is_not_enough(name):
+    with pytest.raises(DataError, match="at least two classes; got 1"):
+        made(name).fit(BAGS, np.full(len(BAGS), "pine"))
+
+
+@ANY
+def test_bags_of_other_descriptors_are_refused(name):
+    with pytest.raises(MismatchError, match="dimensions"):
+        made(name).fit(bs.Bags(np.zeros((60, 7)), [0, 30, 60], scale=32), [0, 1])
+
+
+# -- what is thin ----------------------------------------------------------------------------------
+
+
+@ANY
+def test_a_class_may_have_one_image(name):
+    rows = np.concatenate([[0], np.arange(N_EACH, len(BAGS))])
+    saw = made(name).fit(BAGS[rows], Y[rows])
+    assert saw.transform(BAGS).shape == (len(BAGS), 5)
+
+
+@ANY
+def test_bags_that_are_all_alike_give_some_words_or_a_reason(name):
+    # Nothing tells the classes apart, so any words will do, each once and without a warning; a
+    # method that cannot go on without a difference says so.
+    same = bs.Bags(np.tile(BAGS[0], (6, 1)), np.arange(7) * len(BAGS[0]), scale=32)
+    saw = made(name)
+    if name in NEED_A_DIFFERENCE:
+        with pytest.raises(DataError, match="alike"):
+            saw.fit(same, [0, 0, 0, 1, 1, 1])
+        return
+    saw.fit(same, [0, 0, 0, 1, 1, 1])
+    assert np.isfinite(saw.selection_.scores).all()
+    codes = saw.transform(same)
+    assert np.isfinite(codes).all()
+    assert codes.shape[1] == saw.selection_.n_columns <= 5
+    if saw.selection_.kept is not None:
+        assert len(set(saw.selection_.kept.tolist())) == 5
+
+
+@ANY
+def test_an_empty_bag_is_no_obstacle(name):
+    offsets = np.concatenate([[0], BAGS.offsets])
+    bags = bs.Bags(BAGS.values, offsets, scale=32)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="1 of .* bags have no descriptors")
+        saw = made(name).fit(bags, np.concatenate([["elm"], Y]))
+        codes = saw.transform(bags)
+    assert np.isfinite(codes).all()
+    assert not codes[0].any()

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.inference.whatif import whatif
+from bowsaw.scores.base import WordwiseScore
+from bowsaw.scores.make import SCORES, make_score
+
+VARIANTS = [
+    ("relevance", {}),
+    ("relevance", {"floor": 0.01, "min_documents": 1}),
+    ("counts", {}),
+    ("counts", {"joint": True}),
+    *[("presence", {"measure": m, "threshold": 0.02}) for m in ("df", "chi2", "mi", "pmi")],
+    ("presence", {"measure": "chi2", "combine": "max"}),
+    ("mrmr", {}),
+    ("mrmr", {"redundancy": 0.3}),
+    ("leave-one-out", {}),
+    ("leave-one-out", {"balanced": True}),
+]
+every_score = pytest.mark.parametrize(("name", "options"), VARIANTS)
+
+
+def corpus(random, n_bags=24, n_columns=6):
+    histograms = random.dirichlet(np.full(n_columns, 0.4), size=n_bags)
+    return np.round(histograms, 2)
+
+
+def agree(score, found, fresh):
+    if isinstance(score, WordwiseScore):
+        assert found == fresh
+    else:
+        assert found == pytest.approx(fresh, rel=1e-9, abs=1e-12)
+
+
+@every_score
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**31))
+def test_any_history_of_updates_gives_the_value_of_a_fresh_run(name, options, seed):
+    random = np.random.default_rng(seed)
+    labels, sizes = np.arange(24) % 3, random.integers(1, 200, size=24)
+    live = corpus(random)
+    score = make_score(name, **options).begin(labels, 3, sizes)
+    score.update(live, [2])
+    for _ in range(8):
+        if random.uniform() < 0.3:
+            before = live.shape[1]
+            live = corpus(random, n_columns=int(random.integers(1, 32)))
+            changed = None if live.shape[1] == before else [0]
+        else:
+            n_changed = int(random.integers(0, live.shape[1] + 1))
+            changed = random.choice(live.shape[1], n_changed, replace=False)
+            live[:, changed] = corpus(random, n_columns=live.shape[1])[:, changed]
+        found = score.update(live, changed)
+        fresh = make_score(name, **options).begin(labels, 3, sizes).update(live)
+        assert np.isfinite(found)
+        assert found == score.value
+        agree(score, found, fresh)
+
+
+@every_score
+def test_a_copy_goes_on_by_itself(name, options):
+    random = np.random.default_rng(1)
+    first, second = corpus(random), corpus(random)
+    score = make_score(name, **options).begin(np.arange(24) % 3, 3).begin(np.arange(24) % 2, 2)
+    before = score.update(first)
+    saved = score.copy()
+    mixed = first.copy()
+    mixed[:, [0, 3]] = second[:, [0, 3]]
+    moved = score.update(mixed, [0, 3])
+    assert saved.value == before
+    # The copy has the columns of before: told of the same move it agrees, told of none it stays.
+    assert saved.update(first, []) == before
+    agree(saved, saved.update(mixed, [3, 0]), moved)
+
+
+@every_score
+def test_the_order_of_bags_words_and_classes_does_not_matter(name, options):
+    random = np.random.default_rng(2)
+    histograms, labels = corpus(random), random.integers(0, 3, size=24)
+    sizes = random.integers(1, 200, size=24)
+    value = make_score(name, **options).begin(labels, 3, sizes).update(histograms)
+    rows, columns = random.permutation(24), random.permutation(6)
+    other = make_score(name, **options).begin((2 - labels)[rows], 3, sizes[rows])
+    assert other.update(histograms[rows][:, columns]) == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+@every_score
+def test_a_class_without_bags_one_with_one_and_empty_bags_are_borne(name, options):
+    random = np.random.default_rng(3)
+    histograms = corpus(random)
+    histograms[5:7] = 0
+    labels = np.repeat([0, 2, 3], [1, 12, 11])
+    score = make_score(name, **options).begin(labels, 5, np.where(histograms.any(axis=1), 50, 0))
+    assert np.isfinite(score.update(histograms))
+    alone = make_score(name, **options).begin(np.zeros(24, dtype=int), 1)
+    assert np.isfinite(alone.update(histograms))
+
+
+@every_score
+def test_histograms_of_any_precision_and_order_will_do(name, options):
+    histograms = corpus(np.random.default_rng(4)).astype(np.float32)
+    labels = np.arange(24) % 3
+    wide = make_score(name, **options).begin(labels, 3).update(histograms.astype(np.float64))
+    for form in (histograms, np.asfortranarray(histograms), histograms[::-1][::-1]):
+        form.setflags(write=False)
+        narrow = make_score(name, **options).begin(labels, 3).update(form)
+        assert narrow == pytest.approx(wide, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [v for v in VARIANTS if v[0] != "leave-one-out" and v[1].get("measure") != "df"],
+)
+def test_planted_words_have_the_largest_values(name, options):
+    random = np.random.default_rng(5)
+    n_bags, n_words, planted = 200, 40, [3, 17, 29]
+    labels = np.arange(n_bags) % 4
+    weights = np.full((n_bags, n_words), 1 / n_words)
+    for y, k in enumerate(planted):
+        weights[:, k] *= np.where(labels == y, 2.0, 0.4)
+    weights /= weights.sum(axis=1, keepdims=True)
+    histograms = np.array([random.multinomial(100, w) for w in weights]) / 100
+    score = make_score(name, **options).begin(labels, 4, np.full(n_bags, 100))
+    score.update(histograms)
+    assert sorted(np.argsort(score.word_values)[-3:].tolist()) == planted
+
+
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[1].get("measure") != "df"])
+def test_a_planted_set_is_better_than_any_other_of_its_size(name, options):
+    random = np.random.default_rng(6)
+    labels = np.arange(120) % 3
+    noise = random.dirichlet(np.full(9, 3.0), size=120)
+    telling = random.dirichlet(np.full(3, 3.0), size=120) + np.eye(3)[labels]
+    telling[(random.uniform(size=(120, 3)) < 0.6) & (np.eye(3)[labels] == 0)] = 0
+    all_words = np.concatenate([telling / 2, noise], axis=1) / 2
+    score = make_score(name, **options).begin(labels, 3)
+    planted = score.update(all_words[:, :3])
+    for _ in range(20):
+        chosen = random.choice(12, 3, replace=False)
+        if set(chosen.tolist()) != {0, 1, 2}:
+            assert score.update(all_words[:, chosen], None) < planted
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+def test_a_score_follows_a_state(name):
+    random = np.random.default_rng(7)
+    bags = [random.normal(size=(30, 2)) + (i % 2) for i in range(20)]
+    state = whatif(random.normal(size=(15, 2)) + 0.5, bags)
+    labels = np.arange(20) % 2
+    state.reset([0, 1, 2, 3, 4])
+    score = make_score(name).begin(labels, 2, np.full(20, 30))
+    score.update(state.histograms, state.changed)
+    for out, in_ in (([1], [7]), ([0, 4], [9, 1]), ([2], []), ([], [2, 12])):
+        state.swap(out=out, in_=in_)
+        found = score.update(state.histograms, state.changed)
+        fresh = make_score(name).begin(labels, 2, np.full(20, 30)).update(state.histograms)
+        agree(score, found, fresh)
+
+
+def test_scores_are_made_by_name_or_copied():
+    assert list(SCORES) == ["relevance", "counts", "presence", "mrmr", "leave-one-out"]
+    score = make_score("presence", measure="df")
+    again = make_score(score)
+    assert again is not score
+    assert again.measure == "df"
+    with pytest.raises(ParameterError, match="one of relevance, counts"):
+        make_score("accuracy")
+    with pytest.raises(ParameterError, match="it has redundancy"):
+        make_score("mrmr", joint=True)
+    with pytest.raises(ParameterError, match="made already"):
+        make_score(score, measure="mi")
+
+
+def test_what_does_not_fit_together_is_refused():
+    score = make_score("counts")
+    assert np.isnan(score.value)
+    with pytest.raises(ParameterError, match="begin"):
+        score.update(np.ones((2, 2)))
+    for labels in ([], [[0]], [0.5, 1.0]):
+        with pytest.raises(DataError, match="whole number a bag"):
+            score.begin(labels, 2)
+    for labels in ([-1, 0], [0, 2]):
+        with pytest.raises(DataError, match="from 0 to 1"):
+            score.begin(labels, 2)
+    for sizes in ([1], [1, -1], [1, np.nan]):
+        with pytest.raises(DataError, match="n_descriptors"):
+            score.begin([0, 1], 2, sizes)
+    score.begin([0, 1], 2)
+    for shape in ((3, 2), (2, 0)):
+        with pytest.raises(DataError, match="2 rows"):
+            score.update(np.ones(shape))
+    score.update(np.eye(2))
+    with pytest.raises(ParameterError, match="columns from 0 to 1"):
+        score.update(np.eye(2), [2])

@@ -1,0 +1,198 @@
+"""Words ranked one by one: the presence measures of Yang et al., and the weights of machines."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+from sklearn.feature_selection import chi2 as sklearn_chi2
+from sklearn.metrics import mutual_info_score
+from sklearn.svm import LinearSVC
+
+import bowsaw as bs
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
+
+RANDOM = np.random.default_rng(8)
+IDS = RANDOM.permutation(80)[:10] + 5
+BOOK = bs.Codebook(np.arange(10.0)[:, None] * 3, IDS)
+
+
+def bag_of(counts):
+    """A bag whose hard histogram has these counts: descriptors lie on the words."""
+    return np.repeat(np.arange(10.0) * 3, counts)[:, None]
+
+
+COUNTS = RANDOM.poisson(0.7, (30, 10))
+COUNTS[:, 0] = 1  # every bag has this word, so it tells nothing
+COUNTS[:, 9] = 0  # no bag has this one
+BAGS = bs.Bags.from_list([bag_of(row) for row in COUNTS])
+LABELS = np.arange(30) % 3
+NAMES = np.array(["cat", "ant", "bee"])[LABELS]
+HISTOGRAMS = COUNTS / COUNTS.sum(axis=1, keepdims=True)
+PRESENT = COUNTS > 0
+
+
+def by_definition(measure, word):
+    """Word by word and class by class, from the texts."""
+    has = PRESENT[:, word]
+    if measure == "df":
+        return has.mean()
+    if measure == "mi":
+        return mutual_info_score(has, LABELS)
+    if has.all() or not has.any():
+        return 0.0
+    values = []
+    for c in range(3):
+        own = np.equal(LABELS, c)
+        if measure == "chi2":
+            # The 2 × 2 table's statistic: the sums of (seen − expected)² / expected.
+            table = np.array([[(has & own).sum(), (has & ~own).sum()],
+                              [(~has & own).sum(), (~has & ~own).sum()]])  # fmt: skip
+            expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / 30
+            values.append(((table - expected) ** 2 / expected).sum())
+        else:
+            both = max((has & own).sum(), 0.5)
+            values.append(log(both * 30 / (has.sum() * own.sum())))
+    return max(values)
+
+
+@pytest.mark.parametrize("measure", ["mi", "df", "chi2", "pmi"])
+def test_words_are_ranked_by_their_measure(measure):
+    saw = Ranked(BOOK, 6, measure=measure, n_jobs=1).fit(BAGS, NAMES)
+    expected = np.array([by_definition(measure, word) for word in range(10)])
+    np.testing.assert_allclose(saw.word_scores_, expected, rtol=1e-9, atol=1e-12)
+    # Best first, and the first in the codebook of equals.
+    best = sorted(range(10), key=lambda word: (-saw.word_scores_[word], word))[:6]
+    np.testing.assert_array_equal(saw.selection_.kept, IDS[best])
+    np.testing.assert_array_equal(saw.order_, saw.selection_.kept)
+
+
+def test_the_presence_statistic_is_not_that_of_counts():
+    # scikit-learn's chi2 sums counts; presence must not change when a word is repeated.
+    more = [bag_of(row * 3) for row in COUNTS]
+    scores = Ranked(BOOK, 6, measure="chi2").fit(BAGS, NAMES).word_scores_
+    again = Ranked(BOOK, 6, measure="chi2").fit(more, NAMES).word_scores_
+    np.testing.assert_array_equal(again, scores)
+    assert not np.allclose(sklearn_chi2(COUNTS * 3, LABELS)[0], sklearn_chi2(COUNTS, LABELS)[0])
+
+
+@pytest.mark.parametrize("measure", ["mi", "df", "chi2", "pmi"])
+def test_ranked_columns_are_those_of_the_full_histogram(measure):
+    saw = Ranked(BOOK, 4, measure=measure, n_jobs=1).fit(BAGS, NAMES)
+    assert saw.selection_.codes_with == "full"
+    assert saw.codebook_ == BOOK
+    columns = BOOK.positions(saw.selection_.kept)
+    np.testing.assert_allclose(saw.transform(BAGS), HISTOGRAMS[:, columns], rtol=1e-6)
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
+    full = Ranked(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
+    saw = RankedRecoded(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
+    np.testing.assert_array_equal(saw.order_, full.selection_.kept)
+    expected = IDS[np.sort(BOOK.positions(full.selection_.kept))]
+    np.testing.assert_array_equal(saw.selection_.kept, expected)
+    coder = bs.BagOfWords(BOOK.only(expected), coding=coding, sharpness=0.5, n_jobs=1)
+    np.testing.assert_array_equal(saw.transform(BAGS), coder.transform(BAGS))
+
+
+@pytest.mark.parametrize("make", [Ranked, SvmRanked])
+def test_a_smaller_ranking_is_the_beginning_of_a_larger(make):
+    ten = make(BOOK, 10).fit(BAGS, NAMES).selection_.kept
+    for n_kept in (1, 3, 7):
+        kept = make(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
+        np.testing.assert_array_equal(kept, ten[:n_kept])
+
+
+def test_document_frequency_needs_no_labels():
+    without = Ranked(BOOK, 3, measure="df").fit(BAGS)
+    given = Ranked(BOOK, 3, measure="df").fit(BAGS, NAMES)
+    np.testing.assert_array_equal(without.selection_.kept, given.selection_.kept)
+    assert not without.__sklearn_tags__().target_tags.required
+    with pytest.raises(DataError, match="labels"):
+        Ranked(BOOK, 3, measure="chi2").fit(BAGS)
+
+
+def test_the_mean_of_pointwise_information_puts_useless_words_first():
+    # Σ p(c) log(p(w, c) / p(w) p(c)) = −KL(p(c) ‖ p(c | w)) ≤ 0, and 0 for a word of all bags;
+    # every class has each of the words 1 to 8 here, so no half bags enter.
+    counts = np.concatenate([COUNTS, np.ones((3, 10), dtype=int)])
+    labels = np.concatenate([LABELS, [0, 1, 2]])
+    bags = [bag_of(row) for row in counts]
+    mean = Ranked(BOOK, 3, measure="pmi", combine="mean").fit(bags, labels)
+    assert (mean.word_scores_[:9] <= 1e-12).all()
+    assert mean.word_scores_[0] == 0
+    assert (Ranked(BOOK, 3, measure="pmi").fit(bags, labels).word_scores_[1:9] >= 0).all()
+
+
+def test_a_soft_word_is_present_above_an_even_share():
+    soft = {"coding": "soft", "sharpness": 0.05, "n_jobs": 1}
+    codes = bs.BagOfWords(BOOK, **soft).transform(BAGS)
+    saw = Ranked(BOOK, 3, measure="df", **soft).fit(BAGS)
+    np.testing.assert_allclose(saw.word_scores_, (codes > 0.1).mean(axis=0))
+    low = Ranked(BOOK, 3, measure="df", threshold=0.02, **soft).fit(BAGS)
+    np.testing.assert_allclose(low.word_scores_, (codes > np.float32(0.02)).mean(axis=0))
+
+
+def test_a_threshold_asks_for_more_than_presence():
+    saw = Ranked(BOOK, 3, measure="df", threshold=0.3).fit(BAGS)
+    coded = bs.BagOfWords(BOOK).transform(BAGS)
+    np.testing.assert_allclose(saw.word_scores_, (coded > 0.3).mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"measure": "tf"}, {"combine": "sum"}, {"threshold": 1.0}, {"threshold": "low"}],
+)
+def test_unknown_measures_are_refused(wrong):
+    with pytest.raises(ParameterError, match=f"{next(iter(wrong))} must be"):
+        Ranked(BOOK, 3, **wrong).fit(BAGS, NAMES)
+
+
+# -- weights of machines ---------------------------------------------------------------------------
+
+
+def test_words_are_ranked_by_their_squared_weights():
+    rows = np.sqrt(HISTOGRAMS)
+    rows /= np.linalg.norm(rows, axis=1).mean()
+    machine = LinearSVC(C=2.0, dual=False, tol=1e-8, max_iter=5000).fit(rows, LABELS)
+    expected = (machine.coef_**2).sum(axis=0)
+    saw = SvmRanked(BOOK, 4, C=2.0).fit(BAGS, LABELS)
+    np.testing.assert_allclose(saw.word_scores_, expected, rtol=0.05, atol=1e-3)
+    # A word that no bag has gets no weight.
+    assert saw.word_scores_[9] == 0
+
+
+def test_rotated_rows_have_the_same_weights():
+    # 6 bags of soft codes: 6 × 10 entries above zero exceed 6², so the rows are rotated.
+    few, names = BAGS[:6], NAMES[:6]
+    saw = SvmRanked(BOOK, 4, coding="soft", sharpness=0.05).fit(few, names)
+    rows = np.sqrt(bs.BagOfWords(BOOK, coding="soft", sharpness=0.05).transform(few), dtype=float)
+    assert np.count_nonzero(rows) > 36
+    rows /= np.linalg.norm(rows, axis=1).mean()
+    machine = LinearSVC(dual=False, tol=1e-8, max_iter=5000).fit(rows, names)
+    expected = (machine.coef_**2).sum(axis=0)
+    np.testing.assert_allclose(saw.word_scores_, expected, rtol=0.05, atol=1e-3)
+
+
+def test_two_classes_have_one_machine():
+    saw = SvmRanked(BOOK, 4).fit(BAGS, LABELS > 0)
+    assert saw.word_scores_.shape == (10,)
+    assert len(saw.selection_.kept) == 4
+
+
+def test_words_ranked_by_weights_can_code_alone():
+    full = SvmRanked(BOOK, 4).fit(BAGS, NAMES)
+    saw = SvmRanked(BOOK, 4, recode=True).fit(BAGS, NAMES)
+    assert (full.selection_.codes_with, saw.selection_.codes_with) == ("full", "pruned")
+    assert set(saw.selection_.kept) == set(full.selection_.kept)
+    expected = bs.BagOfWords(BOOK.only(saw.selection_.kept)).transform(BAGS)
+    np.testing.assert_array_equal(saw.transform(BAGS), expected)
+
+
+@pytest.mark.parametrize("cost", [0, -1.0, np.inf, "auto", None])
+def test_the_price_of_an_error_is_above_zero(cost):
+    with pytest.raises(ParameterError, match="C must be a finite number above 0"):
+        SvmRanked(BOOK, 3, C=cost).fit(BAGS, NAMES)

@@ -1,0 +1,110 @@
+"""Ridge reconstruction: the greedy steps in closed form, against regressions that are solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+import bowsaw as bs
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.reconstruction import RidgeReconstruction, reconstruct_greedily
+
+RANDOM = np.random.default_rng(12)
+BOOK = bs.Codebook(np.arange(9.0)[:, None] * 3, RANDOM.permutation(60)[:9] + 5)
+COUNTS = RANDOM.poisson(1.5, (14, 9)) + (np.arange(9) == 0)
+BAGS = bs.Bags.from_list([np.repeat(np.arange(9.0) * 3, row)[:, None] for row in COUNTS])
+
+
+def explained_by(rows, kept, ridge):
+    """One minus the penalised loss of the regression from the kept columns, by scikit-learn."""
+    centred = rows - rows.mean(axis=0)
+    strength = ridge * (centred**2).sum() / rows.shape[1]
+    model = Ridge(alpha=strength, fit_intercept=False).fit(centred[:, kept], centred)
+    weights = model.coef_.reshape(rows.shape[1], len(kept))
+    loss = ((centred - centred[:, kept] @ weights.T) ** 2).sum() + strength * (weights**2).sum()
+    return 1 - loss / (centred**2).sum()
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**31),
+    st.sampled_from([(5, 12), (12, 5), (8, 8)]),
+    st.sampled_from([1e-3, 0.1, 10.0]),
+)
+def test_each_step_takes_the_word_that_explains_most(seed, shape, ridge):
+    rows = np.random.default_rng(seed).random(shape)
+    taken, explained = reconstruct_greedily(rows, shape[1], ridge)
+    assert sorted(taken.tolist()) == list(range(shape[1]))
+    for step in range(shape[1]):
+        before = taken[:step].tolist()
+        rest = [word for word in range(shape[1]) if word not in before]
+        best = max(explained_by(rows, [*before, word], ridge) for word in rest)
+        now = explained_by(rows, [*before, taken[step]], ridge)
+        assert now == pytest.approx(best, abs=1e-8)
+        assert explained[step] == pytest.approx(now, abs=1e-8)
+
+
+def test_a_copy_is_not_taken_before_what_is_new():
+    # Column 1 is a copy of 0, column 2 is independent and weaker; two words explain everything.
+    random = np.random.default_rng(1)
+    strong, weak = random.normal(0, 2, 40), random.normal(0, 1, 40)
+    rows = np.stack([strong, strong, weak], axis=1)
+    taken, explained = reconstruct_greedily(rows, 3, 1e-4)
+    assert taken.tolist() == [0, 2, 1]
+    assert explained[1] > 0.999
+
+
+def test_constant_words_come_last():
+    rows = np.random.default_rng(2).random((10, 4))
+    rows[:, 1] = 0.1
+    taken, explained = reconstruct_greedily(rows, 4, 0.1)
+    assert taken[-1] == 1
+    assert explained[3] == explained[2]
+
+
+def test_the_explained_share_never_falls_and_fewer_words_are_the_first_of_more():
+    saw = RidgeReconstruction(BOOK, 9).fit(BAGS)
+    scores = np.array(saw.selection_.scores)
+    assert (np.diff(scores) >= 0).all()
+    assert 0 < scores[0] < scores[-1] < 1
+    fewer = RidgeReconstruction(BOOK, 4).fit(BAGS).selection_
+    np.testing.assert_array_equal(fewer.kept, saw.selection_.kept[:4])
+
+
+@pytest.mark.parametrize("mapping", ["sqrt", "raw"])
+def test_histograms_are_mapped_and_columns_kept(mapping):
+    saw = RidgeReconstruction(BOOK, 3, mapping=mapping).fit(BAGS)
+    full = bs.BagOfWords(BOOK).transform(BAGS)
+    rows = np.sqrt(full.astype(float)) if mapping == "sqrt" else full.astype(float)
+    columns = BOOK.positions(saw.selection_.kept)
+    assert saw.selection_.scores[-1] == pytest.approx(explained_by(rows, columns, 0.1))
+    assert saw.selection_.codes_with == "full"
+    np.testing.assert_array_equal(saw.transform(BAGS), full[:, columns])
+
+
+def test_bags_that_are_all_alike_explain_nothing():
+    saw = RidgeReconstruction(BOOK, 3).fit([BAGS[0]] * 4)
+    assert saw.selection_.kept.tolist() == BOOK.ids[:3].tolist()
+    assert saw.selection_.scores == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"ridge": 0}, "ridge must be a finite number from 1e-8 up; got 0"),
+        ({"ridge": np.inf}, "ridge must be"),
+        ({"ridge": "auto"}, "ridge must be"),
+        ({"mapping": "log"}, "mapping must be 'sqrt' or 'raw'; got 'log'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(wrong, message):
+    with pytest.raises(ParameterError, match=message):
+        RidgeReconstruction(BOOK, 3, **wrong).fit(BAGS)
+
+
+def test_without_bags_there_is_nothing_to_reconstruct():
+    with pytest.raises(DataError, match="no bags to reconstruct"):
+        RidgeReconstruction(BOOK, 3).fit([])

@@ -1,0 +1,101 @@
+"""Boosted word stumps: the rounds, against a slow twin that follows the formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.errors import ParameterError
+from bowsaw.selection.stumps import BoostedStumps, boost, stump_sides
+
+RANDOM = np.random.default_rng(11)
+BOOK = bs.Codebook(np.arange(8.0)[:, None] * 3, RANDOM.permutation(60)[:8] + 5)
+COUNTS = RANDOM.poisson(1.2, (24, 8)) + (np.arange(8) == 0)
+BAGS = bs.Bags.from_list([np.repeat(np.arange(8.0) * 3, row)[:, None] for row in COUNTS])
+LABELS = np.arange(24) % 3
+
+
+def slow_rounds(sides, labels, n_rounds):
+    """AdaBoost.MH with real-valued stumps, loop by loop."""
+    n_words, n_thresholds, n_bags = sides.shape
+    n_classes = labels.max() + 1
+    signs = np.where(labels[:, None] == np.arange(n_classes), 1, -1)
+    weights = np.full((n_bags, n_classes), 1 / (n_bags * n_classes))
+    taken, normalisers, margins = [], [], np.zeros((n_bags, n_classes))
+    for _ in range(n_rounds):
+        best = (np.inf, None, None)
+        for word in range(n_words):
+            for cut in range(n_thresholds):
+                z = 0.0
+                for side in (sides[word, cut] == 1, sides[word, cut] == 0):
+                    for c in range(n_classes):
+                        own = weights[side & (signs[:, c] == 1), c].sum()
+                        rest = weights[side & (signs[:, c] == -1), c].sum()
+                        z += 2 * np.sqrt(own * rest)
+                if word not in taken and z < best[0] - 1e-9:
+                    best = (z, word, cut)
+        _, word, cut = best
+        taken.append(word)
+        vote = np.zeros((n_bags, n_classes))
+        for side in (sides[word, cut] == 1, sides[word, cut] == 0):
+            for c in range(n_classes):
+                own = weights[side & (signs[:, c] == 1), c].sum()
+                rest = weights[side & (signs[:, c] == -1), c].sum()
+                small = 1 / (n_bags * n_classes)
+                vote[side, c] = 0.5 * np.log((own + small) / (rest + small))
+        margins += signs * vote
+        weights = weights * np.exp(-signs * vote)
+        normalisers.append(weights.sum())
+        weights /= weights.sum()
+    return taken, normalisers, np.exp(-margins).mean()
+
+
+def test_rounds_follow_the_formula():
+    sides = stump_sides((COUNTS / COUNTS.sum(axis=1, keepdims=True)).astype(np.float32), 3)
+    taken, losses = boost(sides, LABELS, 8)
+    expected, normalisers, loss = slow_rounds(sides, LABELS, 8)
+    assert taken.tolist() == expected
+    np.testing.assert_allclose(losses, np.cumprod(normalisers), rtol=1e-9)
+    # The product of the normalisers is the mean of exp(−margin).
+    assert losses[-1] == pytest.approx(loss)
+
+
+def test_the_loss_never_rises_and_fewer_rounds_are_the_first_of_more():
+    saw = BoostedStumps(BOOK, 8).fit(BAGS, LABELS)
+    assert (np.diff(saw.selection_.scores) >= 0).all()
+    assert saw.selection_.scores[0] > -1
+    for n_kept in (1, 4):
+        fewer = BoostedStumps(BOOK, n_kept).fit(BAGS, LABELS).selection_
+        np.testing.assert_array_equal(fewer.kept, saw.selection_.kept[:n_kept])
+        assert fewer.scores == saw.selection_.scores[:n_kept]
+
+
+def test_the_first_threshold_is_presence_and_the_others_cut_what_is_present():
+    histograms = np.array([[0, 0.5], [0, 0.5], [0.2, 0.5], [0.4, 0.5], [0.6, 0.5], [0.8, 0.5]])
+    sides = stump_sides(histograms.astype(np.float32), 2)
+    assert sides[0].tolist() == [[0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]]
+    # A word that all have alike splits nothing.
+    assert not sides[1].any()
+
+
+def test_copies_of_a_word_are_not_taken_while_others_help():
+    # Words 0 and 1 are copies and tell class 0; word 2 tells class 1 from class 2. After word 0,
+    # its copy has nothing to add.
+    labels = np.repeat([0, 1, 2], 6)
+    present = np.stack([labels == 0, labels == 0, labels == 1], axis=1).astype(np.float32)
+    taken, _ = boost(stump_sides(present, 1), labels, 3)
+    assert taken[:2].tolist() in ([0, 2], [2, 0])
+
+
+def test_columns_are_those_of_the_full_histogram_in_the_order_of_the_rounds():
+    saw = BoostedStumps(BOOK, 4).fit(BAGS, LABELS)
+    assert saw.selection_.codes_with == "full"
+    full = bs.BagOfWords(BOOK).transform(BAGS)
+    np.testing.assert_array_equal(saw.transform(BAGS), full[:, BOOK.positions(saw.selection_.kept)])
+
+
+@pytest.mark.parametrize("wrong", [0, 65, 2.0, True, "all"])
+def test_thresholds_are_counted_in_whole_numbers(wrong):
+    with pytest.raises(ParameterError, match="n_thresholds must be a whole number from 1 to 64"):
+        BoostedStumps(BOOK, 3, n_thresholds=wrong).fit(BAGS, LABELS)
