@@ -119,7 +119,7 @@ def check_labels(y: ArrayLike | None, n_bags: int) -> tuple[NDArray[Any], NDArra
     if len(classes) < 2:
         raise DataError(
             f"labels must name at least two classes; got {len(classes)}. Choose without labels by "
-            "score='coverage', RandomSubset or FarthestPoint."
+            "RandomSubset, FarthestPoint or RidgeReconstruction."
         )
     return classes, codes.astype(np.int64)
 
