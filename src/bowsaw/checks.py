@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,15 @@ def as_whole_numbers(
             f"shape {array.shape}."
         )
     return array.astype(dtype, copy=False)
+
+
+def check_options(
+    make: Callable[..., Any], options: Mapping[str, Any], of: str, given: Collection[str] = ()
+) -> None:
+    """Refuse options that ``make`` does not have, naming those that it has but ``given``."""
+    known = [name for name in signature(make).parameters if name not in given]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ParameterError(
+            f"{unknown[0]} is not an option of {of}; it has {', '.join(known) or 'none'}."
+        )

@@ -14,8 +14,7 @@ import bowsaw as bs
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.inference.exact import sketch
-from bowsaw.inference.exact import state as exact
+from bowsaw.inference.exact import index, sketch
 from bowsaw.inference.exact.state import ExactState
 from bowsaw.inference.soft import anew, truncated
 from bowsaw.inference.soft import dense as soft
@@ -542,7 +541,7 @@ def test_it_is_the_same_on_any_number_of_threads(name, monkeypatch):
     blocks = [
         (anew, "TASK_ROWS", 4),
         (elimination, "BLOCK_BAGS", 2),
-        (exact, "SEGMENT_ROWS", 8),
+        (index, "SEGMENT_ROWS", 8),
         (ranking, "TASK_ROWS", 16),
         (samples, "TASK_WORDS", 1),
         (sketch, "BLOCK_ROWS", 16),

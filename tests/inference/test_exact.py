@@ -17,8 +17,9 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import state as exact
-from bowsaw.inference.exact.state import ExactState, cut, list_length
+from bowsaw.inference.exact import index
+from bowsaw.inference.exact.index import cut
+from bowsaw.inference.exact.state import LEAST_RANKED, MOST_RANKED, ExactState, list_length
 
 # With one word or one row and five dimensions, OpenBLAS looks at memory that nobody has written to,
 # which can raise a flag; the numbers are right, and every test compares them.
@@ -81,7 +82,7 @@ def corpora(draw):
 @settings(max_examples=60)
 def test_any_moves_give_what_coding_descriptor_by_descriptor_gives(corpus, n_ranked, n_segment):
     random, bags, book = corpus
-    with patch.object(exact, "SEGMENT_ROWS", n_segment):
+    with patch.object(index, "SEGMENT_ROWS", n_segment):
         state = ExactState(book, bags, n_ranked=n_ranked, n_jobs=1)
     assert_is_recoding(state, bags, twin=True)
     wander(state, bags, random, 6, twin=True)
@@ -123,7 +124,7 @@ def test_the_length_of_lists_changes_nothing(n_ranked):
     rows, words = gravel(random, 400, 300)
     bags = cut_at_random(random, rows)
     state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
-    assert state.n_ranked == (exact.LEAST_RANKED if n_ranked is None else n_ranked)
+    assert state.n_ranked == (LEAST_RANKED if n_ranked is None else n_ranked)
     wander(state, bags, random, 4, most=40)
     wander(state.reset(random.permutation(300)[:20]), bags, random, 12)
     if n_ranked == 1:
@@ -213,7 +214,7 @@ def test_descriptors_may_lie_on_disk_and_in_pieces(tmp_path):
 @given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 20))
 def test_segments_are_whole_bags_and_not_larger_than_they_may_be(counts, most):
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    with patch.object(exact, "SEGMENT_ROWS", most):
+    with patch.object(index, "SEGMENT_ROWS", most):
         cuts = cut(offsets)
     assert cuts[0] == 0
     assert cuts[-1] == len(counts)
@@ -228,7 +229,7 @@ def test_segments_and_threads_change_nothing(monkeypatch, n_rows, n_jobs):
     each = ExactState._each
     # Small moves would be made by one thread.
     monkeypatch.setattr(ExactState, "_each", lambda self, work, threads=True: each(self, work))
-    monkeypatch.setattr(exact, "SEGMENT_ROWS", n_rows)
+    monkeypatch.setattr(index, "SEGMENT_ROWS", n_rows)
     random = np.random.default_rng(8)
     rows, words = gravel(random, 300, 60)
     # Several bags larger than small segments, and some empty ones.
@@ -329,8 +330,8 @@ def test_lists_are_as_long_as_pays_and_fits():
     assert [list_length(1000, n, None, plenty) for n in (1, 3, 254)] == [1, 3, 254]
     pays = [list_length(1000, n, None, plenty) for n in (255, 1000, 2000, 5000, 70_000)]
     assert pays == sorted(pays)
-    assert (pays[0], pays[-1]) == (exact.LEAST_RANKED, exact.MOST_RANKED)
-    assert list_length(0, 5000, None, plenty) == exact.MOST_RANKED
+    assert (pays[0], pays[-1]) == (LEAST_RANKED, MOST_RANKED)
+    assert list_length(0, 5000, None, plenty) == MOST_RANKED
     # 5 bytes an entry, 3 of the index and 2 of the list; 7 where positions take 4 bytes.
     assert list_length(10**6, 5000, None, 10**8) == 20
     assert list_length(10**6, 70_000, None, 10**8) == 14

@@ -18,7 +18,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import MismatchError, ParameterError, SpaceError
 from bowsaw.inference.soft import anew
 from bowsaw.inference.soft import dense as soft
-from bowsaw.inference.soft._soft_kernel import SEGMENT, add_columns, pack
+from bowsaw.inference.soft._soft_kernel import SEGMENT, add_columns, pack, weight
 from bowsaw.inference.soft.dense import SoftState
 
 STORAGES = ("float64", "uint16", "disk")
@@ -550,3 +550,14 @@ def test_a_bad_move_leaves_the_state_as_it_was():
         with pytest.raises(ParameterError):
             state.swap(out=out, in_=in_)
         np.testing.assert_array_equal(state.histograms, before)
+
+
+def test_a_packed_weight_means_the_same_in_plain_python_and_in_a_kernel():
+    # Adding one word's weights to empty totals shows what the kernel takes the codes for.
+    codes = np.arange(2**16, dtype=np.uint16)[None]
+    high, low = np.zeros(2**16), np.zeros(2**16)
+    add_columns(codes, np.array([0]), 1.0, 0, high, low)
+    expected = np.array([weight(code) for code in codes[0]], dtype=np.float64)
+    np.testing.assert_array_equal(high, expected)
+    assert (expected[0], weight(0.25)) == (2.0**-63, 0.25)
+    assert (np.diff(expected) > 0).all()

@@ -260,12 +260,11 @@ def test_a_promise_that_holds_and_one_that_does_not():
     assert (perfect.worst, perfect.allowed, perfect.holds) == (0.0, 0.0, True)
 
 
-def test_rounding_to_float32_is_allowed_on_both_sides():
-    # Four roundings of a row that sums to 1, where there is an error at all.
+def test_a_state_that_promises_no_error_is_allowed_none():
     found = Toy(off=[2.0**-23, 0.0, 0.0, 0.0], bounds=np.zeros(4)).fidelity()
-    assert found.allowed == 2.0**-22
-    assert found.holds is True
-    assert Toy(off=[1e-6, 0.0, 0.0, 0.0], bounds=np.zeros(4)).fidelity().holds is False
+    assert found.allowed == 0
+    assert found.holds is False
+    assert Toy(off=[0.0, 0.0, 0.0, 0.0], bounds=np.zeros(4)).fidelity().holds is True
 
 
 def test_a_sample_is_drawn_without_repetition_and_by_the_seed_alone():

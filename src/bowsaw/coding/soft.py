@@ -16,6 +16,7 @@ itself, so its histogram does not depend on its company, nor on the number of th
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -135,8 +136,7 @@ def soft_histograms(
     >>> soft_histograms(Bags([[0.5]]), words, 40.0).tolist()
     [[0.5, 0.5]]
     """
-    if not (np.isfinite(sharpness) and sharpness > 0):
-        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")
+    check_sharpness(sharpness)
     if out is None:
         out = np.empty((len(bags), len(words)), dtype=np.float32)
     target = out
@@ -169,6 +169,14 @@ def score_factor(sharpness: float, scale: float) -> float:
     """Return what a difference of scores in stored units is multiplied by in the exponent."""
     # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
     return min(2 * sharpness / scale**2, 1e38)
+
+
+def check_sharpness(sharpness: object) -> float:
+    """Return ``sharpness`` as a float, or raise a ParameterError."""
+    value = float(sharpness) if isinstance(sharpness, numbers.Real) else np.nan
+    if not 0 < value < np.inf:
+        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")
+    return value
 
 
 def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: int) -> float:

@@ -66,11 +66,5 @@ def compare(state: HistogramState, bags: Bags, sample: int, random_state: Any) -
     inferred = state.histograms[chosen].astype(np.float64)
     errors = np.abs(inferred - state.recode(some)).sum(axis=1)
     bound = state.bound()
-    # Each rounding of an entry to float32, on both sides, is relative to it, and a row sums to 1.
-    rounding = 0.0 if not errors.any() else 4 * 2.0**-24
-    allowed = (
-        None
-        if bound is None
-        else float((bound[chosen] + state.recoding_error(some)).max()) + rounding
-    )
+    allowed = None if bound is None else float((bound[chosen] + state.recoding_error(some)).max())
     return Fidelity(len(chosen), float(errors.mean()), float(errors.max()), allowed)

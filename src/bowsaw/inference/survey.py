@@ -36,7 +36,6 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.coding.soft import soft_histograms
 from bowsaw.errors import BowsawError, DataError, ParameterError
 from bowsaw.inference.fidelity import Fidelity
 from bowsaw.inference.state import HistogramState
@@ -220,7 +219,8 @@ class Survey:
             )
         if not bags.n_descriptors:
             raise DataError("a survey needs bags with descriptors; all are empty.")
-        self._words = codebook.words_for(bags)[positions]
+        # What does not fit is told before anything is measured.
+        codebook.words_for(bags)
         self._book, self._bags, self._seed = codebook, bags, seed
         self.kept, self.n_bags = codebook.ids[positions], len(bags)
         self.coding, self.sharpness = coding, sharpness
@@ -297,7 +297,7 @@ class Survey:
         state.reset(self.kept)
         if self.recode_seconds is None:
             tell("coding again, to compare")
-            self.recode_seconds = self._time_recoding()
+            self.recode_seconds = self._time_recoding(state)
         tell(f"{way.name}: moving")
         yield "move_seconds", self._time_moves(state)
         tell(f"{way.name}: checking")
@@ -352,13 +352,10 @@ class Survey:
         # The first is to warm up.
         return median(seconds[1:])
 
-    def _time_recoding(self) -> float:
+    def _time_recoding(self, state: HistogramState) -> float:
         seconds = []
         for _ in range(_N_PASSES + 1):
             begin = perf_counter()
-            if self.coding == "hard":
-                hard_histograms(self._bags, self._words, n_jobs=self._n_jobs)
-            else:
-                soft_histograms(self._bags, self._words, self.sharpness, n_jobs=self._n_jobs)
+            state.recode(self._bags)
             seconds.append(perf_counter() - begin)
         return median(seconds[1:])

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checks import check_options
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
@@ -38,6 +39,7 @@ TRANSFERS = {
 }
 """The ways of inferring, for each coding."""
 
+_GIVEN = ("codebook", "bags", "full", "n_descriptors", "n_jobs", "verbose")
 _FROM_HISTOGRAMS = ("uniform", "voronoi", "gaussian", "empirical")
 
 
@@ -109,7 +111,7 @@ def whatif(
     book = as_codebook(codebook)
     corpus = None if bags is None else as_bags(bags)
     make = _state_of(coding, transfer)
-    _check_options(make, transfer, options)
+    check_options(make, options, f"transfer={transfer!r}", _GIVEN)
     if options.get("learn_from") is not None:
         options["learn_from"] = as_bags(options["learn_from"])
     if coding == "hard" and transfer in _FROM_HISTOGRAMS:
@@ -143,18 +145,3 @@ def _state_of(coding: str, transfer: str) -> Any:
         "gaussian": GaussianState,
         "empirical": EmpiricalState,
     }[transfer]
-
-
-def _check_options(state: Any, transfer: str, options: dict[str, Any]) -> None:
-    """Refuse options that the state does not have, naming those that it has."""
-    code = state.__init__.__code__
-    ours = {"codebook", "bags", "full", "n_descriptors", "n_jobs", "verbose", "self"}
-    known = [
-        n for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if n not in ours
-    ]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ParameterError(
-            f"{unknown[0]} is not an option of transfer={transfer!r}; it has "
-            f"{', '.join(known) or 'none'}."
-        )

@@ -118,7 +118,7 @@ def _nearer_by(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _comes_before(
+def comes_before(
     row: NDArray[np.float32], exact_words: NDArray[np.float32], first: int, second: int
 ) -> bool:
     """Compare two words of a row by exact distance, then by position.
@@ -144,7 +144,7 @@ def _settle_run(
     for a in range(1, len(words)):
         word = words[a]
         b = a
-        while b > 0 and _comes_before(row, exact_words, word, words[b - 1]):
+        while b > 0 and comes_before(row, exact_words, word, words[b - 1]):
             words[b] = words[b - 1]
             b -= 1
         words[b] = word

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bowsaw.checks import check_options
 from bowsaw.errors import ParameterError
 from bowsaw.scores.base import Score
 from bowsaw.scores.counts import Counts
@@ -46,12 +47,5 @@ def make_score(score: str | Score, **options: Any) -> Score:
     if score not in SCORES:
         raise ParameterError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
     make = SCORES[score]
-    code = make.__init__.__code__ if "__init__" in vars(make) else None
-    known = list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]) if code else []
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ParameterError(
-            f"{unknown[0]} is not an option of score={score!r}; it has "
-            f"{', '.join(known) or 'none'}."
-        )
+    check_options(make, options, f"score={score!r}")
     return make(**options)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.selection.result import Selection
 
@@ -57,7 +58,7 @@ class Selector(TransformerMixin, BaseEstimator):
         book.words_for(bags)
         if self.coding not in ("hard", "soft"):
             raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
-        _check_sharpness(self.sharpness)
+        check_sharpness(self.sharpness)
         n_kept = check_n_kept(self.n_kept, book.n_words)
         labels = None
         if self._needs_labels:
@@ -128,9 +129,3 @@ def check_length(labels: NDArray[Any], n_bags: int) -> None:
     """Refuse labels that are not one a bag."""
     if labels.shape != (n_bags,):
         raise DataError(f"y must have one label a bag ({n_bags}); got shape {labels.shape}.")
-
-
-def _check_sharpness(sharpness: object) -> None:
-    number = float(sharpness) if isinstance(sharpness, numbers.Real) else 0.0
-    if not 0 < number < np.inf:
-        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")

@@ -46,7 +46,8 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import _exact_kernel as kernel
+from bowsaw.inference.exact import _far_kernel, _move_kernel
+from bowsaw.inference.exact.index import Index
 from bowsaw.inference.exact.sketch import Sketch
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.nearest._scan_kernel import nearest_exactly
@@ -57,68 +58,9 @@ from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threade
 LEAST_RANKED, MOST_RANKED = 64, 176
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
-SEGMENT_ROWS = 2**16
 LARGEST_BAG = 2**22
 """From here on a count could not be told from its share in float32."""
 SCORES_BYTES = 2**20
-
-
-class Index:
-    """The inverted lists: of each word the (descriptor, rank) entries, segment by segment.
-
-    Parameters
-    ----------
-    lists : ndarray of shape (n_descriptors, n_ranked)
-        Ranked words, padded with n_words.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where bags begin.
-    n_words : int
-        Words of the codebook.
-    n_jobs : int or None
-        Threads.
-
-    Attributes
-    ----------
-    bags, rows : ndarray of int64, shape (n_segments + 1,)
-        Where segments begin, among the bags and among the descriptors.
-    starts : ndarray of int64, shape (n_segments, 2 * n_words + 3)
-        Where entries begin; see ``_exact_kernel.invert``.
-    entry_rows, entry_ranks : ndarray of shape (n_entries,)
-        The entries; descriptors are numbered within their segment.
-    """
-
-    def __init__(
-        self,
-        lists: NDArray[Any],
-        offsets: NDArray[np.int64],
-        n_words: int,
-        n_jobs: int | None,
-    ) -> None:
-        self.bags = np.array(cut(offsets), dtype=np.int64)
-        self.rows = offsets[self.bags]
-        self.starts = np.zeros((len(self), 2 * n_words + 3), dtype=np.int64)
-        small = len(self) == 0 or int(np.diff(self.rows).max()) <= 2**16
-        self.entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
-        self.entry_ranks = np.empty(lists.size, dtype=np.uint8)
-
-        def one(number: int) -> None:
-            part = slice(self.rows[number], self.rows[number + 1])
-            room = slice(part.start * lists.shape[1], part.stop * lists.shape[1])
-            kernel.invert(
-                lists[part], self.starts[number], self.entry_rows[room], self.entry_ranks[room]
-            )
-            self.starts[number] += room.start
-
-        for _ in ordered_map(one, range(len(self)), n_jobs):
-            pass
-
-    def __len__(self) -> int:
-        return len(self.bags) - 1
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the index."""
-        return sum(a.nbytes for a in (self.starts, self.entry_rows, self.entry_ranks))
 
 
 @dataclass(frozen=True)
@@ -240,7 +182,7 @@ class ExactState(HistogramState):
                 bags = slice(index.bags[number], index.bags[number + 1])
                 far = np.empty(rows.stop - rows.start, dtype=np.int32)
                 tally = self._tally[number]
-                kernel.begin(
+                _move_kernel.begin(
                     self._lists[rows],
                     self._column,
                     self._rank[rows],
@@ -250,7 +192,7 @@ class ExactState(HistogramState):
                 )
                 far = far[: tally[0]] + np.int32(rows.start)
                 self._word[far] = self._search_far(far, kept)
-                kernel.fill(
+                _move_kernel.fill(
                     self._word[rows],
                     self._bag_of[rows] - np.int32(bags.start),
                     self._column,
@@ -283,10 +225,10 @@ class ExactState(HistogramState):
         for at in range(0, len(rows), n_block):
             some = rows[at : at + n_block]
             centred = self._rows_scratch.take(len(some), search.words.shape[1])
-            kernel.centre_rows(values, some, search.centre, centred)
+            _far_kernel.centre_rows(values, some, search.centre, centred)
             products = self._scores_scratch.take(len(some), len(kept.positions))
             np.dot(centred, columns, out=products)
-            code, best = kernel.best_of_rows(products, kept.half_norms, some, self._margin)
+            code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, self._margin)
             unsure = np.flatnonzero(code < 0)
             if len(unsure):
                 exact = values[some[unsure]].astype(np.float32)
@@ -307,7 +249,7 @@ class ExactState(HistogramState):
         held = self._column.copy()
         held[out] = out_columns
         self._touched[:] = 0
-        self._touched[out_columns] = 1
+        # An outgoing word's column is that of an incoming one, or it will be removed.
         self._touched[in_columns] = 1
         # Many descriptors and few cells: shares become counts and, in the end, shares again.
         n_moving = len(self._rank) * (len(out) + len(in_)) // self.n_kept
@@ -326,8 +268,8 @@ class ExactState(HistogramState):
         def one(begin: int, end: int) -> None:
             bags = slice(index.bags[begin], index.bags[end])
             if often:
-                kernel.to_counts(self._sizes[bags], table[:, bags])
-            n_far = kernel.move(
+                _move_kernel.to_counts(self._sizes[bags], table[:, bags])
+            n_far = _move_kernel.move(
                 begin,
                 end,
                 index.rows,
@@ -355,10 +297,10 @@ class ExactState(HistogramState):
                 lost, won, winners = self._challenge(rows, newcomers(), n_far)
                 places = (self._bag_of, self._column, held, self._word)
                 if len(lost):
-                    kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
-                kernel.settle(won, winners, *places, *books)
+                    _move_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
+                _move_kernel.settle(won, winners, *places, *books)
             if often:
-                kernel.to_shares(self._sizes[bags], table[:, bags])
+                _move_kernel.to_shares(self._sizes[bags], table[:, bags])
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
@@ -369,7 +311,7 @@ class ExactState(HistogramState):
     ) -> tuple[NDArray[np.int32], ...]:
         """Return which far descriptors lost their word, which found a better one, and those."""
         lost, won, winners = np.empty((3, n_far), dtype=np.int32)
-        n_lost, n_won = kernel.challenge(
+        n_lost, n_won = _far_kernel.challenge(
             *rows,
             self._sketch.rows,
             self._sketch.rest,
@@ -394,23 +336,6 @@ class ExactState(HistogramState):
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
-
-
-def cut(offsets: NDArray[np.int64]) -> list[int]:
-    """Return where segments begin and end, as numbers of bags: at most 65 536 descriptors each.
-
-    A bag that is larger than that is a segment by itself.
-
-    Examples
-    --------
-    >>> cut(np.array([0, 40_000, 60_000, 90_000, 200_000, 200_000]))
-    [0, 2, 3, 4, 5]
-    """
-    cuts = [0]
-    for bag in range(1, len(offsets)):
-        if offsets[bag] - offsets[cuts[-1]] > SEGMENT_ROWS and bag - 1 > cuts[-1]:
-            cuts.append(bag - 1)
-    return [*cuts, len(offsets) - 1] if len(offsets) > 1 else [0, 0]
 
 
 def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_bytes: int) -> int:

@@ -26,8 +26,10 @@ _HALF_STEP = 1 << (_SHIFT - 1)
 
 
 def weight(code: Any) -> Any:
-    """Return the weight that a stored entry means; for use in kernels alone."""
-    raise NotImplementedError("weight is compiled into kernels and has no plain twin.")
+    """Return the weight that a stored entry means: the plain twin of what kernels compile in."""
+    if isinstance(code, float):
+        return code
+    return np.int32((int(code) << _SHIFT) + _LOWEST).view(np.float32)
 
 
 @overload(weight)

@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding._pooling_kernel import weigh
-from bowsaw.coding.soft import WordScores, score_factor, soft_histograms
+from bowsaw.coding.soft import WordScores, check_sharpness, score_factor, soft_histograms
 from bowsaw.errors import ParameterError
 from bowsaw.inference.soft import rounding
 from bowsaw.inference.soft._soft_kernel import (
@@ -302,14 +302,6 @@ class SoftState(HistogramState):
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return soft_histograms(bags, words, self.sharpness, n_jobs=self._n_jobs)
-
-
-def check_sharpness(sharpness: object) -> float:
-    """Return ``sharpness`` as a float, or raise a ParameterError."""
-    value = float(sharpness) if isinstance(sharpness, numbers.Real) else np.nan
-    if not 0 < value < np.inf:
-        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")
-    return value
 
 
 def _choose(storage: str, n_entries: int, max_bytes: object) -> str:

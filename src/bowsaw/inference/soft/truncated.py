@@ -40,12 +40,11 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.soft import WordScores, score_factor, soft_histograms
+from bowsaw.coding.soft import WordScores, check_sharpness, score_factor, soft_histograms
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.soft import _postings_kernel as kernel
 from bowsaw.inference.soft import rounding
 from bowsaw.inference.soft.anew import add_rows, weights_in_float32
-from bowsaw.inference.soft.dense import check_sharpness
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.parallel import ordered_map
