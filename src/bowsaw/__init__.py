@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
     from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
     from bowsaw.selection.reconstruction import RidgeReconstruction
+    from bowsaw.selection.refinement import Refinement
     from bowsaw.selection.result import Selection
     from bowsaw.selection.separability import SeparabilityMerging
     from bowsaw.selection.stumps import BoostedStumps
@@ -51,6 +52,7 @@ _HOMES = {
     "RandomSubset": "bowsaw.selection.baselines",
     "Ranked": "bowsaw.selection.ranking",
     "RankedRecoded": "bowsaw.selection.ranking",
+    "Refinement": "bowsaw.selection.refinement",
     "Retrained": "bowsaw.selection.baselines",
     "RidgeReconstruction": "bowsaw.selection.reconstruction",
     "Selection": "bowsaw.selection.result",
@@ -83,6 +85,7 @@ __all__ = [
     "RandomSubset",
     "Ranked",
     "RankedRecoded",
+    "Refinement",
     "Retrained",
     "RidgeReconstruction",
     "Selection",
