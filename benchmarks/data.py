@@ -27,6 +27,8 @@ PACKAGED = (
     "motorcycle_left.png",
     "rocket.jpg",
 )
+N_CROPS = 100
+"""Crops that stand for the images of the protocol, half for the codebook and half to train."""
 
 
 def scenes() -> Path | None:
@@ -96,16 +98,33 @@ def corpus(n_images: int, n_words: int) -> tuple[bs.Bags, bs.Codebook]:
 
     15-Scenes: split 0, up to 750 images, evenly over the classes; else packaged pictures.
     """
-    train = _parts()[1]
-    chosen = np.linspace(0, len(train) - 1, min(n_images, len(train))).astype(int)
-    return train[chosen], _codebook(n_words)
+    return _parts()[1][_chosen(n_images)], _codebook(n_words)
+
+
+def labels(n_images: int) -> NDArray[np.int64]:
+    """Return the classes of the images of ``corpus``, whole numbers from 0.
+
+    A packaged picture is a class, and its crops are the images.
+    """
+    folder = scenes()
+    if folder is None:
+        found = np.arange(1, N_CROPS, 2) % len(PACKAGED)
+    else:
+        images = bs.ImageFolder(folder)
+        found = images.y[images.split(codebook=50, train=50, seed=0).train]
+    return np.unique(found[_chosen(n_images)], return_inverse=True)[1].astype(np.int64)
+
+
+def _chosen(n_images: int) -> NDArray[np.int64]:
+    n_train = len(_parts()[1])
+    return np.linspace(0, n_train - 1, min(n_images, n_train)).astype(np.int64)
 
 
 @cache
 def _parts() -> tuple[bs.Bags, bs.Bags]:
     folder = scenes()
     if folder is None:
-        found = bs.DenseSift().transform(_crops(100))
+        found = bs.DenseSift().transform(_crops(N_CROPS))
         return found[::2], found[1::2]
     images = bs.ImageFolder(folder)
     split = images.split(codebook=50, train=50, seed=0)

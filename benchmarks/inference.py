@@ -52,7 +52,7 @@ def whatif_hard(
         lambda: ExactState(book, corpus), lambda: hard_histograms(corpus, book.words)
     )
     rows = [_building("hard, exact", n_words, building, coding, 3.0, peak, 2**30)]
-    rivals = _Rivals(corpus)
+    rivals = Rivals(corpus)
     for kept, move, asked in HARD_ROWS:
         row = _moves(state, rivals.hard, max(2, int(kept * scale)), move, rounds, moves)
         same = np.array_equal(state.histograms, state.recode(corpus))
@@ -66,7 +66,7 @@ def whatif_hard(
         error = uniform.fidelity(50)
         row |= {"state": "hard, uniform", "asked": asked, "same": True}
         rows.append(row | {"answer": f"mean L1 error {error.mean:.2f}, worst {error.worst:.2f}"})
-    return _result(corpus, rows)
+    return result(corpus, rows)
 
 
 def whatif_soft(
@@ -86,7 +86,7 @@ def whatif_soft(
         n_kept = max(2, int(kept * n_words / 1000))
         row = _moves(
             state,
-            lambda words: _Rivals(corpus).soft(words),
+            lambda words: Rivals(corpus).soft(words),
             n_kept,
             move,
             rounds,
@@ -107,10 +107,10 @@ def whatif_soft(
                 f"bound {bound.max():.1e}",
             }
         )
-    return _result(corpus, rows)
+    return result(corpus, rows)
 
 
-class _Rivals:
+class Rivals:
     """True re-coding of the corpus, by us and by faiss."""
 
     def __init__(self, corpus: bs.Bags) -> None:
@@ -118,6 +118,7 @@ class _Rivals:
         self.values: NDArray[np.float32] | None = None
 
     def hard(self, words: NDArray[np.float32]) -> dict[str, Callable[[], Any]]:
+        """Return the ways of coding hard with these words, each ready to be called."""
         if self.values is None:
             self.values = self.corpus.values.astype(np.float32)
         values = self.values
@@ -135,6 +136,7 @@ class _Rivals:
         return {"bowsaw": lambda: hard_histograms(self.corpus, words), "faiss": by_faiss}
 
     def soft(self, words: NDArray[np.float32]) -> dict[str, Callable[[], Any]]:
+        """Return the way of coding softly with these words, ready to be called."""
         return {"bowsaw": lambda: soft_histograms(self.corpus, words, SHARPNESS)}
 
 
@@ -206,7 +208,8 @@ def _building(
     }
 
 
-def _result(corpus: bs.Bags, rows: list[Result]) -> Result:
+def result(corpus: bs.Bags, rows: list[Result]) -> Result:
+    """Return rows with what they share; ``same`` where each side of each row agrees."""
     return {
         "rows": rows,
         "size": f"{len(corpus)} images, {corpus.n_descriptors} descriptors",

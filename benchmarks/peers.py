@@ -20,6 +20,8 @@ from threadpoolctl import threadpool_info
 import bowsaw as bs
 from benchmarks import data
 from benchmarks.inference import whatif_curves, whatif_hard, whatif_soft
+from benchmarks.searches import search_hard, search_soft, swap_rate
+from benchmarks.selection import beta_fits, bottleneck, path
 from benchmarks.timing import alternate, bowsaw, peak_anonymous
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.nearest.search import nearest_words
@@ -323,6 +325,12 @@ MEASUREMENTS = {
     "whatif_hard": whatif_hard,
     "whatif_soft": whatif_soft,
     "whatif_curves": whatif_curves,
+    "search_hard": search_hard,
+    "search_soft": search_soft,
+    "swap_rate": swap_rate,
+    "path": path,
+    "bottleneck": bottleneck,
+    "beta_fits": beta_fits,
 }
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -336,6 +344,12 @@ QUICK: dict[str, dict[str, Any]] = {
     "whatif_hard": {"n_images": 8, "n_words": 300, "rounds": 1, "moves": 3},
     "whatif_soft": {"n_images": 8, "n_words": 60, "rounds": 1, "moves": 3},
     "whatif_curves": {"scale": 0.02, "moves": 3},
+    "search_hard": {"n_images": 20, "n_words": 40, "n_steps": 6, "twin_steps": 3, "rounds": 1},
+    "search_soft": {"n_images": 20, "n_words": 40, "n_steps": 6, "twin_steps": 3, "rounds": 1},
+    "swap_rate": {"n_images": 20, "n_words": 60, "n_kept": 8, "n_steps": 10},
+    "path": {"n_images": 20, "n_words": 60, "rounds": 1},
+    "bottleneck": {"n_images": 20, "n_words": 60, "repeats": 1},
+    "beta_fits": {"n_images": 45, "n_words": 30, "n_sampled": 10, "repeats": 1},
 }
 
 TARGETS = {
@@ -356,7 +370,7 @@ ASKED = {
 # It is measured as installed, and again told what the processor is.
 WITH_FAISS = ("hard_coding", "kmeans")
 # Here the faster of two peers is taken, so only the harder measurement is of interest.
-TOLD_ONLY = ("whatif_hard",)
+TOLD_ONLY = ("whatif_hard", "search_hard")
 
 
 def best_blas_core() -> str | None:

@@ -26,12 +26,18 @@ _PAPER = {
 """What the paper says that re-coding and inference cost; the bars are escaped for a table."""
 
 
+CHOOSING = ("search_hard", "search_soft", "swap_rate", "path", "bottleneck", "beta_fits")
+"""The measurements of searches and selection, in the order of the report."""
+
+
 def write_report(results: dict[str, Any], path: Path) -> None:
     """Write the page."""
     measured = results["measured"]
     parts = [_HEAD, _hardware(results["hardware"]), _ratios(measured)]
     if "whatif_hard" in measured or "whatif_soft" in measured:
         parts.append(_inference(measured))
+    if any(name in measured for name in CHOOSING):
+        parts.append(_choosing([measured[name] for name in CHOOSING if name in measured]))
     if measured.get("accuracy", {}).get("accuracy"):
         parts.append(_accuracy(measured["accuracy"]["accuracy"]))
     if "memory" in measured:
@@ -112,6 +118,56 @@ def _inference(measured: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
+def _choosing(found: list[dict[str, Any]]) -> str:
+    rows = [
+        "## Choosing words",
+        "",
+        f"{found[0]['size']}. A search that re-codes takes the same steps by the same code; its "
+        "state codes all images anew with the kept words, once a step, by the faster of our coder "
+        "and faiss told its CPU, and tells the score only which columns differ.",
+        "",
+        "| work | threads | against | ours | peer | measured | asked | answer |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    every = [(result["threads"], row) for result in found for row in result["rows"]]
+    for threads, row in every:
+        peer = "" if row["peer"] is None else _seconds(row["peer"])
+        sign = "≤" if row.get("at_most") else "≥"
+        rows.append(
+            f"| {row['work']} | {threads} | {row['against'] or ''} | {_seconds(row['ours'])} | "
+            f"{peer} | **{_short(row['value'])}** {row['unit']} | {sign} {row['asked']:g} | "
+            f"{'' if row['same'] else 'NO: '}{row['answer']} |"
+        )
+    rows += ["", "Where a search's time goes:", ""]
+    rows += [f"- {_where_time_goes(row)}" for _, row in every if "building" in row]
+    return "\n".join([*rows, ""])
+
+
+def _where_time_goes(row: dict[str, Any]) -> str:
+    parts = [
+        f"{row['work']}: {_seconds(row['building'])} until the first score, then "
+        f"{_seconds(row['step'])} a step (median; {_seconds(row['processor'])} of processor time), "
+        f"of which the score takes "
+        f"{100 * row['score_share']:.0f} %; {100 * row['accepted']:.0f} % of the moves accepted"
+    ]
+    if "peer_step" in row:
+        parts.append(
+            f"re-coding by {row['fastest']}, {_seconds(row['peer_step'])} a step "
+            f"({_seconds(row['peer_processor'])} of processor time), the score "
+            f"{100 * row['peer_score_share']:.1f} % of it"
+        )
+    if "whole" in row:
+        parts.append(
+            f"with building and certificate {_seconds(row['whole'])} against "
+            f"{_seconds(row['peer_whole'])}, {_short(row['peer_whole'] / row['whole'])} times "
+            f"faster, where {_short(row['ceiling'])} is all that a search can be which codes once "
+            "with all words"
+        )
+    if row.get("peak"):
+        parts.append(f"memory grew by {row['peak'] / 2**20:.0f} MiB")
+    return "; ".join(parts) + "."
+
+
 def write_measured(results: dict[str, Any], page: Path) -> None:
     """Replace what stands between the marks of a page by ``measured_block``."""
     text = page.read_text(encoding="utf-8")
@@ -172,6 +228,14 @@ def _beside_the_paper(
 def _short(value: float) -> str:
     """Return three digits that matter, without an exponent."""
     return f"{float(f'{value:.3g}'):.10g}"
+
+
+def _seconds(value: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{_short(value / size)} {unit}"
+    return f"{_short(value / 1e-6)} µs"
 
 
 def _accuracy(found: dict[str, Any]) -> str:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from bowsaw.descriptors.dense_sift import DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures
     from bowsaw.evaluation.classify import HistogramClassifier
+    from bowsaw.evaluation.path import PruningPath
     from bowsaw.evaluation.protocol import evaluate
+    from bowsaw.evaluation.recommendation import Recommendation
     from bowsaw.formats.safetensors import load, save
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from bowsaw.selection.annealing import Annealing
     from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
     from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
+    from bowsaw.selection.coverage import Coverage
     from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
     from bowsaw.selection.reconstruction import RidgeReconstruction
     from bowsaw.selection.refinement import Refinement
@@ -43,15 +46,18 @@ _HOMES = {
     "Bottleneck": "bowsaw.selection.bottleneck",
     "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
+    "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
     "FarthestPoint": "bowsaw.selection.baselines",
     "HistogramClassifier": "bowsaw.evaluation.classify",
     "ImageFolder": "bowsaw.images.folder",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
+    "PruningPath": "bowsaw.evaluation.path",
     "RandomSubset": "bowsaw.selection.baselines",
     "Ranked": "bowsaw.selection.ranking",
     "RankedRecoded": "bowsaw.selection.ranking",
+    "Recommendation": "bowsaw.evaluation.recommendation",
     "Refinement": "bowsaw.selection.refinement",
     "Retrained": "bowsaw.selection.baselines",
     "RidgeReconstruction": "bowsaw.selection.reconstruction",
@@ -76,15 +82,18 @@ __all__ = [
     "Bottleneck",
     "BottleneckSelector",
     "Codebook",
+    "Coverage",
     "DenseSift",
     "FarthestPoint",
     "HistogramClassifier",
     "ImageFolder",
     "KMeansCodebook",
     "OpenCvFeatures",
+    "PruningPath",
     "RandomSubset",
     "Ranked",
     "RankedRecoded",
+    "Recommendation",
     "Refinement",
     "Retrained",
     "RidgeReconstruction",

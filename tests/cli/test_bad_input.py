@@ -79,6 +79,36 @@ CASES = [
         DataError,
         "class 'brick' has 144 images",
     ),
+    # prune
+    *(
+        (f"prune {files} --keep 3 -o {output}.safetensors", kind, told)
+        for files, output, kind, told in (
+            ("missing.safetensors scenes.store", "x", FormatError, "is not a file"),
+            ("bad.safetensors scenes.store", "x", FormatError, "bad.safetensors"),
+            ("book.safetensors missing.store", "x", StoreError, "missing.store is not there"),
+            ("other.safetensors scenes.store", "x", MismatchError, "was trained on"),
+            ("book.safetensors scenes.store", "book", ParameterError, "is the codebook itself"),
+            ("book.safetensors scenes.store", "missing/x", ParameterError, "is not a folder"),
+        )
+    ),
+    ("prune book.safetensors scenes.store --keep 3 -o x.npz", ParameterError, "ends in .safe"),
+    *(
+        (f"prune book.safetensors scenes.store -o x.safetensors {SMALL} {more}", kind, told)
+        for more, kind, told in (
+            ("--keep 13", ParameterError, "--keep must be from 1 to 12 (the words of book.safe"),
+            ("--max-bytes 1k", ParameterError, "(one word and its record); got 1024"),
+            ("--keep 3 --part train --train 140", DataError, "class 'brick' has 144 images"),
+            ("--keep 3 --part train --train 1", DataError, "class 'brick' has 1 image to choose"),
+            ("--keep 3 --sharpness 3", ParameterError, "belongs to soft coding"),
+            ("--keep 3 --coding soft --sharpness 0", ParameterError, "sharpness must be"),
+            ("--keep 3 --paper --steps 9", ParameterError, "--steps would change it"),
+            ("--keep 3 --method coverage --steps 9", ParameterError, "--steps looks at classes"),
+            ("--keep 3 --method coverage --paper", ParameterError, "--paper looks at classes"),
+            ("--max-loss 0 --method coverage", ParameterError, "--max-loss looks at classes"),
+            ("--max-loss 0 --steps 9", ParameterError, "--steps is of the search at one size"),
+            ("--max-loss 0 --paper", ParameterError, "--paper is of the search at one size"),
+        )
+    ),
     # encode
     ("encode missing.safetensors scenes.store -o x.npz", FormatError, "is not a file"),
     ("encode cut.safetensors scenes.store -o x.npz", FormatError, "cut.safetensors"),
@@ -159,6 +189,7 @@ def test_a_store_without_images_is_not_used(bowsaw, place):
     assert bowsaw("extract", "junk", "-o", "x.store").code == DataError.exit_code
     for words in (
         "train x.store -o x.safetensors",
+        "prune book.safetensors x.store --keep 3 -o x.safetensors",
         "encode book.safetensors x.store -o x.npz",
         "evaluate x.store",
     ):

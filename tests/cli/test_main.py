@@ -56,7 +56,7 @@ def test_without_a_command_the_help_is_shown(bowsaw):
 @pytest.mark.parametrize(
     ("words", "complaint", "place"),
     [
-        (["prune"], "invalid choice: 'prune'", "bowsaw --help"),
+        (["chop"], "invalid choice: 'chop'", "bowsaw --help"),
         (["train"], "required: STORE, -o/--output", "bowsaw train --help"),
         (["inspect", "x", "--colour"], "unrecognized arguments: --colour", "bowsaw inspect --help"),
         # An abbreviation would make 3 splits of what was meant as split number 3.

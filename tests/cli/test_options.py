@@ -10,17 +10,20 @@ import pytest
 
 from bowsaw.cli.main import parser
 from bowsaw.cli.options import check_output
+from bowsaw.cli.pruning import recommended
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import split_by_class
+from bowsaw.selection.annealing import Annealing
 from bowsaw.store import extract
 
 REQUIRED = {
     "extract": ["IMAGES", "-o", "x.store"],
     "train": ["x.store", "-o", "x.safetensors"],
+    "prune": ["x.safetensors", "x.store", "--keep", "9", "-o", "y.safetensors"],
     "encode": ["x.safetensors", "x.store", "-o", "x.npz"],
     "evaluate": ["x.store"],
     "inspect": ["x.store"],
@@ -38,6 +41,9 @@ SETS = [
     ("train", "seed", KMeansCodebook, "random_state"),
     ("train", "jobs", KMeansCodebook, "n_jobs"),
     ("train", "split", split_by_class, "index"),
+    ("prune", "jobs", Annealing, "n_jobs"),
+    ("prune", "seed", Annealing, "random_state"),
+    ("prune", "coding", Annealing, "coding"),
     ("encode", "coding", BagOfWords, "coding"),
     ("encode", "perplexity", BagOfWords, "perplexity"),
     ("encode", "seed", split_by_class, "seed"),
@@ -78,6 +84,7 @@ def test_defaults_are_those_of_the_functions(verb, option, function, name):
         ("extract", "--patch", DenseSift, "patch"),
         ("train", "--words", KMeansCodebook, "n_words"),
         ("train", "--train-codebook", evaluate, "codebook_images"),
+        ("prune", "--sharpness", Annealing, "sharpness"),
         ("encode", "--coding", BagOfWords, "coding"),
         ("encode", "--sharpness", BagOfWords, "sharpness"),
         ("evaluate", "--words", evaluate, "n_words"),
@@ -107,6 +114,17 @@ def test_the_help_shows_the_default(verb, flag, function, name):
         ("train", "--split", "-1"),
         ("train", "--train-codebook", "-1"),
         ("train", "--train", "0"),
+        ("prune", "--keep", "0"),
+        ("prune", "--keep", "all"),
+        ("prune", "--steps", "-1"),
+        ("prune", "--refine", "some"),
+        ("prune", "--max-bytes", "0"),
+        ("prune", "--max-bytes", "64kB"),
+        ("prune", "--max-bytes", "infk"),
+        ("prune", "--max-bytes", "k"),
+        ("prune", "--max-loss", "1.5"),
+        ("prune", "--max-loss", "nan"),
+        ("prune", "--max-loss", "little"),
         ("encode", "--sharpness", "sharp"),
         ("encode", "--perplexity", "auto"),
         ("evaluate", "--splits", "0"),
@@ -131,6 +149,12 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(tmp_path, monk
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(ParameterError, match="Permission denied"):
         check_output(str(tmp_path / "a.npz"), ".npz")
+
+
+def test_what_prune_does_by_default_is_told():
+    usual = recommended(None)
+    for flag, name in (("--score", "score"), ("--steps", "n_steps"), ("--refine", "refine")):
+        assert f"(default: {getattr(usual, name)}" in help_of("prune", flag)
 
 
 @pytest.mark.parametrize("verb", ["train", "encode"])

@@ -17,8 +17,10 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
 from bowsaw.selection.bottleneck import BottleneckSelector
+from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
 from bowsaw.selection.reconstruction import RidgeReconstruction
 from bowsaw.selection.separability import SeparabilityMerging
@@ -33,14 +35,13 @@ N_EACH = 12
 def planted():
     """Four classes, a word for each of them, and twenty words that tell nothing.
 
-    All lie on a line, the four in pairs at its ends: were one of them pruned, its descriptors would
-    fall to the other of its pair, or with it to one word of the middle, and two classes would look
-    alike. So the four are the one right answer, for those who code with all words and for those
-    who code with the kept alone; and each of them is a step towards it, so that a search can climb.
+    All words are equally far from each other, so the descriptors of a pruned word fall to any of
+    the kept ones, whatever the class: what its word told is lost. So the four are the one right
+    answer, for those who code with all words and for those who code with the kept alone; and each
+    of them is a step towards it, so that a search of single swaps can climb.
     """
     random = np.random.default_rng(6)
-    along = np.concatenate([[6, 18, 238, 250], np.linspace(60, 196, N_WORDS - 4).round()])
-    words = np.stack([along, np.full(N_WORDS, 100)], axis=1).astype(int)
+    words = 40 + 160 * np.eye(N_WORDS, dtype=int)
     order = random.permutation(N_WORDS)
     labels = np.repeat(np.arange(N_INFORMATIVE), N_EACH)
     counts = random.integers(0, 4, (len(labels), N_WORDS))
@@ -48,7 +49,8 @@ def planted():
     counts[:, :N_INFORMATIVE] = random.random((len(labels), N_INFORMATIVE)) < 0.08
     counts[np.arange(len(labels)), labels] = random.integers(12, 20, len(labels))
     bags = [
-        np.repeat(words, row, axis=0) + random.integers(-2, 3, (row.sum(), 2)) for row in counts
+        np.repeat(words, row, axis=0) + random.integers(-20, 21, (row.sum(), N_WORDS))
+        for row in counts
     ]
     values, offsets = np.concatenate(bags), np.cumsum([0, *map(len, bags)])
     ids = random.permutation(90)[:N_WORDS] + 7
@@ -64,6 +66,8 @@ SELECTORS = {
     "random subset": RandomSubset(BOOK, 5),
     "random subset, soft": RandomSubset(BOOK, 5, coding="soft"),
     "farthest point": FarthestPoint(BOOK, 5),
+    "coverage": Coverage(BOOK, 5),
+    "coverage of a sample, soft": Coverage(BOOK, 5, n_sample=200, coding="soft"),
     "retrained": Retrained(BOOK, 5, max_iter=5),
     "retrained on a sample": Retrained(BOOK, 5, max_iter=5, sample=200),
     "reconstruction": RidgeReconstruction(BOOK, 5),
@@ -84,6 +88,8 @@ SELECTORS = {
     "bottleneck, soft": BottleneckSelector(BOOK, 5, coding="soft"),
     "separability": SeparabilityMerging(BOOK, 5),
     "winn": WinnMerging(BOOK, 5),
+    "annealing": Annealing(BOOK, 5, n_steps=250),
+    "annealing, soft": Annealing(BOOK, 5, n_steps=300, coding="soft"),
 }
 NEED_A_DIFFERENCE = {"separability"}
 LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]

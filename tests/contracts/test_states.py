@@ -293,6 +293,83 @@ def test_words_that_go_and_come_back_restore_the_state(state):
 
 
 @ANY
+def test_a_swap_that_is_undone_never_was(state):
+    # To the bit, soft states included, and so are the moves that follow: the twin never went there.
+    random = np.random.default_rng(14)
+    state.reset(IDS[[3, 8, 0, 5, 7, 2]])
+    twin = state.copy()
+    for step in range(60):
+        before, kept = state.histograms.copy(), state.kept
+        for move in (any_move(random, state), any_move(random, state, most=2)):
+            state.swap(*move)
+            after, words = state.histograms.copy(), state.kept.tolist()
+            assert state.undo() is state
+            assert state.kept.tolist() == kept.tolist()
+            assert state.histograms.tobytes() == before.tobytes()
+            assert state.variance().tobytes() == twin.variance().tobytes()
+            # What changed, against the state after the swap.
+            changed = state.changed.tolist()
+            assert changed == sorted(set(changed) & set(range(state.n_kept)))
+            same = sorted(set(range(state.n_kept)) - set(changed))
+            assert [kept[column] for column in same] == [words[column] for column in same]
+            assert (before[:, same] == after[:, same]).all()
+        move = any_move(random, state, most=2 if step % 2 else 4)
+        if step % 3 == 0:
+            # As many in as out, as searches do.
+            pruned = np.setdiff1d(IDS, kept)
+            n = min(len(kept), len(pruned), 2)
+            move = random.permutation(kept)[:n], random.permutation(pruned)[:n]
+        assert shown(state.swap(*move))[2:] == shown(twin.swap(*move))[2:]
+        assert state.kept.tolist() == twin.kept.tolist()
+
+
+@ANY
+def test_only_a_swap_can_be_undone_and_only_once(state):
+    pasts = [
+        lambda: state.copy(),
+        lambda: state.copy().reset(IDS[:5]),
+        lambda: state.copy().swap(IDS[[1]], []).reset(IDS[:5]),
+        lambda: state.copy().swap(IDS[[1]], []).undo(),
+        lambda: state.copy().swap(IDS[[1]], []).copy(),
+        lambda: state.copy().swap(IDS[[1]], []).without(IDS[[0]]),
+    ]
+    for past in pasts:
+        moved = past()
+        before = shown(moved)
+        with pytest.raises(ParameterError, match=r"there is no swap to undo .* Swap first"):
+            moved.undo()
+        assert shown(moved) == before
+
+
+@ANY
+def test_a_refused_swap_leaves_the_one_before_to_be_undone(state):
+    before = state.reset(IDS[:5]).copy()
+    state.swap(IDS[[1]], IDS[[8]])
+    with pytest.raises(ParameterError):
+        state.swap(IDS[[1]], [])
+    assert_same(state.undo(), before, atol=0)
+
+
+@ANY
+def test_an_undo_that_is_interrupted_leaves_the_state_of_before_the_swap(state, monkeypatch):
+    state.reset(IDS[:6])
+    before = state.copy()
+    state.swap(IDS[[4, 1]], IDS[[8, 7]])
+    take_back = state._take_back
+
+    def interrupted(past):
+        take_back(past)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "_take_back", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            state.undo()
+    assert_same(state, before)
+    assert_same(state.swap(IDS[[0]], IDS[[8]]), before.swap(IDS[[0]], IDS[[8]]))
+
+
+@ANY
 def test_pruning_twice_is_pruning_both(state):
     # Identity 2 for soft coding. It holds for all: nothing is inferred from altered histograms.
     twice = state.without(IDS[[2, 6]]).without(IDS[[0, 8, 4]])

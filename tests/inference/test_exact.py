@@ -155,6 +155,36 @@ def test_few_kept_words_and_many_far_descriptors():
         assert state.n_far > 250
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize(("n_bags", "n_kept"), [(300, 30), (2, 30), (40, 3), (40, 2)])
+def test_undoing_restores_what_every_descriptor_had(monkeypatch, n_bags, n_kept, n_jobs):
+    # Bags of few descriptors are counted in shares and those of many in counts; with two or three
+    # words kept nearly all are far, and both words may go at once.
+    random = np.random.default_rng(n_bags + n_kept)
+    monkeypatch.setattr(index, "SEGMENT_ROWS", 150)
+    rows, words = gravel(random, 900, 60)
+    bags = cut_at_random(random, rows, n_bags)
+    state = ExactState(Codebook(words), bags, n_ranked=5, n_jobs=n_jobs)
+    state.reset(random.permutation(60)[:n_kept])
+    n_changed = 0
+    for step in range(60):
+        kept, pruned = state.kept, np.setdiff1d(np.arange(60), state.kept)
+        n = 1 + step % n_kept % 4
+        move = random.permutation(kept)[:n], random.permutation(pruned)[:n]
+        before = state.copy()
+        state.swap(*move)
+        n_changed += np.count_nonzero(state._word != before._word)
+        state.undo()
+        for name in ("_rank", "_word", "_tally", "_kept", "_column"):
+            np.testing.assert_array_equal(getattr(state, name), getattr(before, name))
+        far = state._rank == 255
+        np.testing.assert_array_equal(state._score[far], before._score[far])
+        assert state.histograms.tobytes() == before.histograms.tobytes()
+        state.swap(*move)
+        assert_is_recoding(state, bags)
+    assert n_changed > 60 * 900 / n_kept / 2
+
+
 @pytest.mark.parametrize("n_bags", [1, 300])
 def test_many_descriptors_a_bag_and_few(n_bags):
     # Whole columns are divided at the end of a move, or each entry as it changes.

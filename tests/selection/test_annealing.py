@@ -9,9 +9,11 @@ from sklearn.base import clone
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.whatif import whatif
+from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.make import make_score
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.proposals import NearestSwaps, RandomSwaps
+from bowsaw.selection.search import Search
 
 INFORMATIVE = 4
 N_WORDS = 40
@@ -175,11 +177,183 @@ def test_ctrl_c_keeps_the_best_so_far(problem, monkeypatch):
     assert len(whole.accepted_) == 60
 
 
+# -- going on later --------------------------------------------------------------------------------
+
+
+class KilledError(Exception):
+    """As if the process had ended: nothing is caught on the way out."""
+
+
+def dies_at(monkeypatch, step, error=KilledError):
+    """Let a search end in the middle of a step, and checkpoints be written whenever they can."""
+    monkeypatch.setattr("bowsaw.selection.checkpoint.SECONDS", -1.0)
+    update = Search.step
+
+    def one(self, temperature):
+        if self.n_steps == step:
+            self._try(self._moves)
+            raise error
+        update(self, temperature)
+
+    monkeypatch.setattr(Search, "step", one)
+
+
+def all_of(saw):
+    """What a search found and how, for comparison to the bit."""
+    return (
+        saw.selection_.kept.tolist(),
+        saw.selection_.scores,
+        saw.selection_.record(),
+        saw.accepted_.tolist(),
+        saw.best_.tolist(),
+        saw.last_.tolist(),
+        saw.score_,
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_jobs": 2, "move_size": 2, "warmth": 3.0},
+        {"score": "mrmr", "proposals": "nearest"},
+        {"coding": "soft", "sharpness": 0.05, "warmth": 3.0},
+        {"transfer": "uniform", "schedule": "published", "returns": "last", "score": "relevance"},
+    ],
+)
+def test_a_search_that_was_killed_goes_on_as_if_nothing_had_been(
+    problem, tmp_path, monkeypatch, options
+):
+    bags, y, book = problem
+    path = tmp_path / "search.json"
+    saw = Annealing(book, 6, n_steps=90, n_jobs=1).set_params(**options)
+    whole = clone(saw).fit(bags, y)
+    saw.set_params(checkpoint=path)
+    for step in (60, 80):
+        with monkeypatch.context() as patch:
+            dies_at(patch, step)
+            with pytest.raises(KilledError):
+                clone(saw).fit(bags, y)
+        assert path.exists()
+    again = clone(saw)
+    done = []
+    with monkeypatch.context() as patch:
+        step = Search.step
+        patch.setattr(Search, "step", lambda self, t: (done.append(t), step(self, t)))
+        again.fit(bags, y)
+    # It did not begin anew: from step 75 on, the last that a checkpoint was made at.
+    assert len(done) == 15
+    assert all_of(again) == all_of(whole)
+    assert not path.exists()
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(problem, tmp_path, monkeypatch):
+    bags, y, book = problem
+    path = tmp_path / "search.json"
+    whole = Annealing(book, 6, n_steps=90, warmth=3.0).fit(bags, y)
+    saw = Annealing(book, 6, n_steps=90, warmth=3.0, checkpoint=path)
+    with monkeypatch.context() as patch:
+        dies_at(patch, 65, KeyboardInterrupt)
+        patch.setattr("bowsaw.selection.checkpoint.SECONDS", 1e9)
+        saw.fit(bags, y)
+    assert saw.accepted_.tolist() == whole.accepted_[:65].tolist()
+    assert saw.selection_.scores == whole.selection_.scores[:66]
+    assert saw.score_ == max(saw.selection_.scores)
+    # The move in hand was not accepted, so it is no part of the last state.
+    state = whatif(book, bags).reset(saw.last_)
+    value = make_score("leave-one-out").begin(y, 2, bags.counts).update(state.histograms)
+    assert value == pytest.approx(saw.selection_.scores[-1], rel=1e-9)
+    assert path.exists()
+    assert all_of(saw.fit(bags, y)) == all_of(whole)
+    assert not path.exists()
+
+
+def test_a_checkpoint_of_another_search_is_not_used(problem, tmp_path, monkeypatch):
+    bags, y, book = problem
+    path = tmp_path / "search.json"
+    saw = Annealing(book, 6, n_steps=40, checkpoint=path)
+    with monkeypatch.context() as patch:
+        dies_at(patch, 30)
+        with pytest.raises(KilledError):
+            saw.fit(bags, y)
+    left = path.read_bytes()
+    others = [
+        (bags, y, {"n_steps": 41}),
+        (bags, y, {"random_state": 1}),
+        (bags, y, {"n_kept": 7}),
+        (bags, y, {"warmth": 1.0}),
+        (bags, y, {"score": LeaveOneOut(ridges=(1.0,))}),
+        (bags, 1 - y, {}),
+        (bags[::-1], y, {}),
+        (bags, y, {"codebook": book.only(book.ids[::-1])}),
+    ]
+    for data, labels, options in others:
+        path.write_bytes(left)
+        other = clone(saw).set_params(**options)
+        expected = clone(other).set_params(checkpoint=None).fit(data, labels)
+        assert all_of(other.fit(data, labels)) == all_of(expected)
+    # What is done with the words afterwards is no part of the search: it goes on.
+    path.write_bytes(left)
+    steps = []
+    with monkeypatch.context() as patch:
+        step = Search.step
+        patch.setattr(Search, "step", lambda self, t: (steps.append(t), step(self, t)))
+        clone(saw).set_params(returns="last", n_jobs=1).fit(bags, y)
+    assert len(steps) == 15
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x00\xff", b'{"fingerprint": 1}'])
+def test_a_file_of_something_else_is_not_used(problem, tmp_path, content):
+    bags, y, book = problem
+    path = tmp_path / "search.json"
+    path.write_bytes(content)
+    saw = Annealing(book, 4, n_steps=10)
+    assert all_of(clone(saw).set_params(checkpoint=path).fit(bags, y)) == all_of(saw.fit(bags, y))
+
+
+def test_a_checkpoint_in_no_folder_is_refused_before_the_search(problem, tmp_path):
+    bags, y, book = problem
+    with pytest.raises(ParameterError, match=r"folder that exists; got .*nowhere.*Make the folder"):
+        Annealing(book, 4, checkpoint=tmp_path / "nowhere" / "a.json").fit(bags, y)
+
+
+def test_progress_tells_score_and_acceptance(problem, monkeypatch):
+    bags, y, book = problem
+    notes = []
+    monkeypatch.setattr(
+        "bowsaw.selection.annealing.Progress.step", lambda self, n=1, note=None: notes.append(note)
+    )
+    saw = Annealing(book, 6, n_steps=12).fit(bags, y)
+    share = saw.accepted_.mean()
+    assert [note for note in notes if note][-1] == f"score {saw.score_:.5g}, {share:.0%} accepted"
+
+
+# -- moved words -----------------------------------------------------------------------------------
+
+
+def test_refining_moves_the_kept_words_and_says_so(problem):
+    bags, y, book = problem
+    plain = Annealing(book, 6, n_steps=30).fit(bags, y)
+    moved = Annealing(book, 6, n_steps=30, refine=5).fit(bags, y)
+    assert moved.selection_.kept.tolist() == plain.selection_.kept.tolist()
+    assert moved.codebook_.ids.tolist() == plain.codebook_.ids.tolist()
+    assert moved.selection_.scores == plain.selection_.scores
+    assert moved.codebook_ != plain.codebook_
+    distance = np.linalg.norm(moved.codebook_.words - plain.codebook_.words, axis=1).mean()
+    told = moved.selection_.parameters
+    assert (told["refine"], told["moved"]) == (5, pytest.approx(distance, rel=1e-3))
+    assert plain.selection_.parameters["moved"] == 0
+    again = bs.BagOfWords(codebook=moved.codebook_).transform(bags)
+    np.testing.assert_array_equal(moved.transform(bags), again)
+    assert Annealing.paper(book, 6).refine == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_steps": -1}, "n_steps must be a whole number from 0 up; got -1"),
         ({"move_size": 0}, "move_size must be a whole number from 1 up; got 0"),
+        ({"refine": 0.5}, "refine must be a whole number from 0 up; got 0.5"),
         ({"schedule": "slow"}, "schedule must be 'calibrated' or 'published'; got 'slow'"),
         ({"proposals": "all"}, "proposals must be 'random' or 'nearest'; got 'all'"),
         ({"returns": "first"}, "returns must be 'best' or 'last'; got 'first'"),

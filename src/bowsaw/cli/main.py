@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VERBS = {
     "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
     "train": "learn a codebook from the descriptors of a store by k-means; resumable",
+    "prune": "keep only those words of a codebook that tell classes apart best; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
     "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
     "whatif": "compare ways to tell the histograms of fewer words without coding images again",
@@ -136,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         # What a signal breaks in the middle of an import may come out as anything.
         if signals.received is not None or isinstance(error, KeyboardInterrupt):
-            return _stopped(signals.received, options)
+            said = str(error) if isinstance(error, KeyboardInterrupt) else ""
+            return _stopped(signals.received, options, said)
         if options is None or options.debug or not isinstance(error, _EXPECTED):
             raise
         _complain(_text(error))
@@ -159,8 +161,9 @@ def _run(options: argparse.Namespace) -> None:
         to_nowhere(sys.stdout)
 
 
-def _stopped(number: int | None, options: argparse.Namespace | None) -> int:
-    advice = "" if options is None else options.verb.after_interrupt
+def _stopped(number: int | None, options: argparse.Namespace | None, said: str) -> int:
+    """Tell what became of the work: as the verb said when it was stopped, or as it says always."""
+    advice = said or ("" if options is None else options.verb.after_interrupt)
     if number == signal.SIGTERM:
         _complain(f"terminated. {advice}")
         return TERMINATED

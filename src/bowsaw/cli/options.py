@@ -69,6 +69,43 @@ def number_or_auto(text: str) -> float | str:
         raise argparse.ArgumentTypeError(f"must be a number or auto; got {text!r}") from None
 
 
+def share(text: str) -> float:
+    """Read a number from 0 to 1.
+
+    Examples
+    --------
+    >>> share("0.01")
+    0.01
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1; got {text!r}")
+    return value
+
+
+def n_bytes(text: str) -> int:
+    """Read a size in bytes, where k, M and G stand for powers of 1024.
+
+    Examples
+    --------
+    >>> n_bytes("500"), n_bytes("64k"), n_bytes("1.5M")
+    (500, 65536, 1572864)
+    """
+    units = {"k": 2**10, "M": 2**20, "G": 2**30}
+    try:
+        value = int(float(text[:-1]) * units[text[-1]]) if text[-1:] in units else int(text)
+    except (ValueError, OverflowError):
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a number of bytes above 0, such as 65536, 64k or 1.5M; got {text!r}"
+        )
+    return value
+
+
 def threads(text: str) -> int:
     """Read a number of threads, where -1 stands for every core, -2 for all but one, and so on."""
     try:
@@ -172,7 +209,7 @@ def part_record(options: argparse.Namespace) -> dict[str, Any]:
 # -- coding ----------------------------------------------------------------------------------------
 
 
-def add_coding(parser: argparse.ArgumentParser) -> None:
+def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
     """Add coding, sharpness and perplexity with the coder's own defaults."""
     group = parser.add_argument_group("coding")
     group.add_argument(
@@ -186,7 +223,7 @@ def add_coding(parser: argparse.ArgumentParser) -> None:
         "--sharpness",
         type=number_or_auto,
         metavar="S",
-        help="of soft coding: a number, or auto to choose it by the labels of the part train "
+        help=f"of soft coding: a number, or auto to choose it by the labels of {learned_on} "
         f"(default: {default(BagOfWords, 'sharpness'):g})",
     )
     group.add_argument(

@@ -1,9 +1,9 @@
 """One interface for every way of inferring histograms: a state, not a function.
 
 A state holds, for a corpus of bags, the histograms of some kept words of a codebook, and changes
-with the kept words: from scratch by ``reset``, or by ``swap``, which costs what it touches. Scores
-and searches know this interface alone; each implementation is a subclass that fills in
-``_begin`` and ``_follow``.
+with the kept words: from scratch by ``reset``, or by ``swap``, which costs what it touches; a
+search that does not like what a swap gave takes it back by ``undo``. Scores and searches know this
+interface alone; each implementation is a subclass that fills in ``_begin`` and ``_follow``.
 
 Columns live in *slots*. A word that comes in takes the column of a word that goes out, so
 ``histograms`` is a view that costs nothing to read and columns never shift. Where more words go
@@ -13,12 +13,19 @@ end. Memory is column-major, ``(n_kept, n_bags)`` transposed: a column is one ru
 Ties. A descriptor equally near to several kept words counts for the one that comes first in the
 full codebook, whatever its column. So the truth that a state is held to is re-coding with the kept
 words in the codebook's order.
+
+Bits. A hard state is a function of its words and columns, whatever the moves before. Soft states
+add and subtract weights, so moves leave traces in their last bits (``leaves_traces``). ``undo``
+restores every bit of either: a hard state goes the way back, a soft one keeps a copy of what the
+last swap changed.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +38,16 @@ from bowsaw.inference.fidelity import Fidelity, compare
 
 Positions = NDArray[np.int64]
 """Positions of words in the full codebook; users name words by id."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """The last swap: who went, who came, the words by column before, and copies of arrays."""
+
+    out: Positions
+    in_: Positions
+    kept: Positions
+    copies: Mapping[str, NDArray[Any]]
 
 
 class HistogramState(ABC):
@@ -52,6 +69,9 @@ class HistogramState(ABC):
 
     is_exact: ClassVar[bool] = False
     """Whether the histograms are those of re-coding, up to rounding and a stated bound."""
+
+    leaves_traces: ClassVar[bool] = False
+    """Whether the histograms' last bits depend on the moves before; ``reset`` forgets them."""
 
     _by_column: tuple[str, ...] = ("_table",)
     """Attributes whose first axis is the column; each state has its own, and they move together."""
@@ -77,6 +97,7 @@ class HistogramState(ABC):
         self._column = np.arange(codebook.n_words + 1, dtype=np.int32)
         self._column[-1] = -1
         self._changed: NDArray[np.int64] = np.arange(codebook.n_words)
+        self._past: Past | None = None
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -112,7 +133,7 @@ class HistogramState(ABC):
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """The columns that the last ``reset`` or ``swap`` touched, ascending."""
+        """The columns that the last ``reset``, ``swap`` or ``undo`` touched, ascending."""
         return self._changed
 
     @property
@@ -159,12 +180,36 @@ class HistogramState(ABC):
                 f"out names all {self.n_kept} kept words, and a codebook needs at least one. "
                 "Keep a word."
             )
-        before = self._kept
+        before, copies = self._kept, self._copies()
         try:
             self._swap(gone, come)
         except BaseException:
             self._restart(before)
             raise
+        self._past = Past(gone, come, before, copies)
+        return self
+
+    def undo(self) -> Self:
+        """Take the last swap back: the same words, columns and bits as before it.
+
+        Possible once after a swap, until the next move; a copy of a state starts without a past.
+        """
+        past = self._past
+        if past is None:
+            raise ParameterError(
+                f"there is no swap to undo ({self.n_kept} of {self._book.n_words} words are kept): "
+                "the state is new, a copy, or its last move was a reset or an undo. Swap first."
+            )
+        n_after, changed = self.n_kept, self._changed
+        try:
+            self._past = None
+            self._take_back(past)
+        except BaseException:
+            self._restart(past.kept)
+            raise
+        n_before = self.n_kept
+        removed = np.arange(n_after, n_before)
+        self._changed = np.concatenate([changed[changed < min(n_before, n_after)], removed])
         return self
 
     def without(self, words: ArrayLike) -> Self:
@@ -184,6 +229,7 @@ class HistogramState(ABC):
         other = copy.copy(self)
         for name in (*self._by_column, *self._own, "_kept", "_column", "_changed"):
             setattr(other, name, getattr(self, name).copy())
+        other._past = None
         return other
 
     def _refuse(self, words: Positions, *, kept: bool, problem: str) -> None:
@@ -198,8 +244,35 @@ class HistogramState(ABC):
         self._kept = np.array(kept, dtype=np.int64)
         self._column[:] = -1
         self._column[self._kept] = np.arange(len(kept))
+        self._past = None
         self._begin()
         self._changed = np.arange(len(kept))
+
+    def _copies(self) -> dict[str, NDArray[Any]]:
+        """Return copies of what a swap changes, where that cannot be had back otherwise."""
+        if not self.leaves_traces:
+            return {}
+        columns = {name: getattr(self, name)[: self.n_kept].copy() for name in self._by_column}
+        return columns | {name: getattr(self, name).copy() for name in self._own}
+
+    def _take_back(self, past: Past) -> None:
+        """Undo a swap: put copies back, or go the way back and put columns into their order."""
+        if past.copies:
+            for name, array in past.copies.items():
+                getattr(self, name)[: len(array)] = array
+        else:
+            self._swap(past.in_, past.out)
+            order = self._column[past.kept]
+            for name in self._by_column:
+                array = getattr(self, name)
+                array[: len(order)] = array[order]
+        self._name_columns(past)
+
+    def _name_columns(self, past: Past) -> None:
+        """Say that the words are those of before a swap, in their columns."""
+        self._kept = past.kept
+        self._column[past.in_] = -1
+        self._column[past.kept] = np.arange(len(past.kept))
 
     def _swap(self, out: Positions, in_: Positions) -> None:
         n_before, n_same = self.n_kept, min(len(out), len(in_))

@@ -22,6 +22,9 @@ columns. With more words than bags the n × n matrix XX' and its eigenvectors ta
 of X'X are computed anew, never added to, so errors do not pile up; a different history changes the
 value by rounding alone.
 
+**What may go.** The same regression tells for all columns at once what the score would be without
+each: ``without_each`` and ``least_missed``, by :mod:`bowsaw.scores.backward`.
+
 **Invariants.** Duplicate and constant columns, empty bags and p > n are no special cases: the ridge
 is never 0. Where all columns are constant, the classes' frequencies are all that is left.
 """
@@ -38,12 +41,11 @@ from scipy.linalg import eigh, lapack
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.scores._ridge_kernel import left_out_errors, solve_ridges
+from bowsaw.scores.backward import LEAST_LEFT, BackwardRidge
 from bowsaw.scores.base import Score, clear_constant
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Ridges to choose from, relative to the mean eigenvalue."""
-_LEAST_LEFT = 1e-9
-"""1 − H_ii is never smaller, whatever rounding makes of it."""
 
 
 class LeaveOneOut(Score):
@@ -107,12 +109,60 @@ class LeaveOneOut(Score):
         self._gram = np.zeros((size, size))
         self._moments = np.zeros((size, n_classes))
 
-    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
-        rooted = np.sqrt(rows.astype(np.float64))
+    def without_each(self, histograms: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the score without each column alone, ``(n_columns,)``.
+
+        Exact at the ridge that the last ``update`` chose; the other columns are taken as they are,
+        although pruning a word changes those of its heirs. The histograms may have other columns
+        than those of the last ``update``.
+        """
+        return -self._backward(histograms).errors()
+
+    def least_missed(
+        self, histograms: NDArray[Any], n_columns: int, at_once: int = 1
+    ) -> NDArray[np.int64]:
+        """Return the columns that backward elimination drops first, in order.
+
+        Parameters
+        ----------
+        histograms : ndarray of shape (n_bags, n_kept)
+            As in ``without_each``.
+        n_columns : int
+            How many columns to drop, fewer than there are.
+        at_once : int, default=1
+            Columns that go before all are ranked again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> labels = np.repeat([0, 1], 20)
+        >>> random = np.random.default_rng(0)
+        >>> words = random.uniform(size=(40, 3))
+        >>> words[:, 1] = labels
+        >>> score = LeaveOneOut().begin(labels, 2)
+        >>> _ = score.update(words)
+        >>> sorted(score.least_missed(words, 2).tolist())
+        [0, 2]
+        """
+        return self._backward(histograms).drop(n_columns, at_once)
+
+    def _backward(self, histograms: NDArray[Any]) -> BackwardRidge:
         with single_threaded_blas():
-            centred = rooted - (rooted @ self._shares)[:, None]
-            clear_constant(rooted, centred)
-            centred *= self._roots
+            centred = self._centred(histograms.T)
+        trace = float(np.einsum("ki,ki->", centred, centred))
+        ridge = self.ridge_ * (trace / len(centred) if trace > 0 else 1.0)
+        return BackwardRidge(centred, self._targets, self._shares, ridge)
+
+    def _centred(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        rooted = np.sqrt(rows.astype(np.float64))
+        centred: NDArray[np.float64] = rooted - (rooted @ self._shares)[:, None]
+        clear_constant(rooted, centred)
+        centred *= self._roots
+        return centred
+
+    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+        with single_threaded_blas():
+            centred = self._centred(rows)
             if len(columns) == self._n_columns:
                 self._columns = centred
             else:
@@ -185,7 +235,7 @@ class LeaveOneOut(Score):
             self._targets,
             leverages,
             self._shares,
-            _LEAST_LEFT,
+            LEAST_LEFT,
             errors,
         )
         chosen = int(errors.argmin())

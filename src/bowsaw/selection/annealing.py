@@ -15,37 +15,52 @@ median |Δ| of some moves from the start times ``warmth``, and falls geometrical
 that at the last step, so that the search ends as a climb. The best state seen is the result;
 ``last_`` is the last.
 
-**Cost.** A move of the state and an update of the score; a rejected one moves the state twice, and
-the score is a copy made before. Memory: that of the state.
+**Refined**, on request: after the search the kept words are moved a little (``refinement``). They
+are no longer words of the codebook then, and the result says how far they went. Off by default, and
+no part of the published algorithm.
+
+**Cost.** A move of the state and an update of the score; a rejected one is undone, which costs a
+tenth of a move where the state is exact. Memory: that of the state.
 
 **Invariants.** The number of kept words is constant and none is twice; the best score never falls;
-the same seed gives the same words on any number of threads.
+the same seed gives the same words on any number of threads; a search that was killed and goes on
+from its checkpoint gives what it would have given (``search``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import numbers
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw._version import __version__
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import whatif
 from bowsaw.progress import Progress
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
 from bowsaw.seeds import seed_from, stream
 from bowsaw.selection.base import Selector
+from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.proposals import NearestSwaps, Proposals, RandomSwaps
+from bowsaw.selection.refinement import refined
 from bowsaw.selection.result import Selection
+from bowsaw.selection.search import RENEWAL, Search
 
 FINAL_SHARE = 1e-3
 N_CALIBRATION = 20
+N_RECENT = 100
+"""Moves that the progress bar counts acceptance over."""
 
 
 class Annealing(Selector):
@@ -73,6 +88,8 @@ class Annealing(Selector):
         For the calibrated schedule: the first temperature over the median |Δscore|; 0 climbs.
     returns : {"best", "last"}, default="best"
         Which state is the result.
+    refine : int, default=0
+        Steps that move the kept words after the search; 0 leaves them where they are.
     coding : {"hard", "soft"}, default="hard"
         How descriptors are coded.
     transfer : str, default="exact"
@@ -81,10 +98,14 @@ class Annealing(Selector):
         For soft coding.
     random_state : int, RandomState or None, default=0
         Draws the start, the moves and what is accepted.
+    checkpoint : path-like or None, default=None
+        A file to keep the search in every few seconds. The same call goes on from it, to the same
+        result; it is removed when the search is done. Needs a whole number as ``random_state``.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
     verbose : bool, default=False
-        Show progress on a terminal.
+        Show progress on a terminal: the score, how many of the last moves were accepted, and the
+        time left.
 
     Attributes
     ----------
@@ -97,11 +118,12 @@ class Annealing(Selector):
     best_, last_ : ndarray of int64, shape (n_kept,)
         Ids of the best and of the last words, ascending by position.
     score_ : float
-        The score of the result.
+        The score of the result, before words were moved.
 
     Notes
     -----
-    Ctrl-C ends the search and keeps the best so far; ``accepted_`` tells how far it came.
+    Ctrl-C ends the search and keeps the best so far; ``accepted_`` tells how far it came. With a
+    checkpoint, the same call goes on from there.
 
     Examples
     --------
@@ -130,10 +152,12 @@ class Annealing(Selector):
         cooling: float = 0.9,
         warmth: float = 0.3,
         returns: Literal["best", "last"] = "best",
+        refine: int = 0,
         coding: Literal["hard", "soft"] = "hard",
         transfer: str = "exact",
         sharpness: float = 40.0,
         random_state: Any = 0,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = -1,
         verbose: bool = False,
     ) -> None:
@@ -147,10 +171,12 @@ class Annealing(Selector):
         self.cooling = cooling
         self.warmth = warmth
         self.returns = returns
+        self.refine = refine
         self.coding = coding
         self.transfer = transfer
         self.sharpness = sharpness
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -163,6 +189,7 @@ class Annealing(Selector):
         coding: Literal["hard", "soft"] = "hard",
         sharpness: float = 40.0,
         random_state: Any = 0,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = -1,
         verbose: bool = False,
     ) -> Self:
@@ -181,6 +208,7 @@ class Annealing(Selector):
             transfer="uniform" if coding == "hard" else "exact",
             sharpness=sharpness,
             random_state=random_state,
+            checkpoint=checkpoint,
             n_jobs=n_jobs,
             verbose=verbose,
         )
@@ -202,56 +230,79 @@ class Annealing(Selector):
             verbose=self.verbose,
             **options,
         ).reset(book.ids[start])
-        score = make_score(self.score)
-        score.begin(labels, int(labels.max()) + 1, bags.counts)
-        search = _Search(state, score, self._proposals(book), seed)
-        path = self._run(search)
+        search = Search(state, self._begin(labels, bags), self._proposals(book), seed)
+        saved = SearchCheckpoint(self.checkpoint, self._fingerprint(bags, labels, book, seed))
+        whole = self._run(search, saved)
         self.best_, self.last_ = (
-            book.ids[np.sort(found)] for found in (search.best, search.state_positions())
+            book.ids[np.sort(found)] for found in (search.best, search.present)
         )
         kept = self.best_ if self.returns == "best" else self.last_
-        self.score_ = search.best_value if self.returns == "best" else search.value
+        self.score_ = search.best_value if self.returns == "best" else search.path[-1]
         self.accepted_ = np.array(search.accepted, dtype=bool)
         state.reset(kept)
-        return Selection(
+        selection = Selection(
             method="annealing",
             codes_with="pruned",
             codebook=book.only(kept),
             kept=kept,
-            scores=tuple(path),
+            scores=tuple(search.path),
             seed=seed,
             certificate=state.fidelity().record(),
-            parameters={
-                "score": self.score if isinstance(self.score, str) else self.score.name,
-                "n_steps": len(path) - 1,
-                "move_size": self.move_size,
-                "proposals": self.proposals,
-                "schedule": self.schedule,
-                "cooling": self.cooling,
-                "warmth": self.warmth,
-                "returns": self.returns,
-                "coding": self.coding,
-                "transfer": self.transfer,
-            },
+            parameters={**self._settings(), "n_steps": search.n_steps},
         )
+        selection = self._refined(selection, bags, labels, seed)
+        if whole:
+            saved.remove()
+        return selection
 
-    def _run(self, search: _Search) -> list[float]:
-        """Try the moves; return the score of the present state after each, the start first."""
-        path = [search.value]
-        first = 1.0
-        if self.schedule == "calibrated" and self.n_steps and search.can_move:
-            first = max(self.warmth * search.usual_change(N_CALIBRATION), 1e-300)
+    def _run(self, search: Search, saved: SearchCheckpoint) -> bool:
+        """Try the moves; return whether all of them were, and not fewer because of Ctrl-C."""
+        record = saved.load()
+        if record is not None:
+            search.resume(record)
+        elif self.schedule == "calibrated" and self.n_steps and search.can_move:
+            search.first = max(self.warmth * search.usual_change(N_CALIBRATION), 1e-300)
+        record, written = search.record(), time.monotonic()
         with Progress("annealing", self.n_steps, show=self.verbose) as bar:
+            bar.step(search.n_steps)
             try:
-                for step in range(self.n_steps if search.can_move else 0):
-                    search.step(self._temperature(step, first))
-                    path.append(search.value)
-                    bar.step()
+                for step in range(search.n_steps, self.n_steps if search.can_move else 0):
+                    if step % RENEWAL == 0 and step > 0:
+                        search.renew()
+                        record = search.record()
+                        if time.monotonic() - written > saved.seconds:
+                            saved.save(record)
+                            written = time.monotonic()
+                    search.step(self._temperature(step, search.first))
+                    bar.step(note=_note(search))
             except KeyboardInterrupt:
-                if len(path) == 1:
+                # The last step may be half done, in the state and in the score; the best and the
+                # record are whole.
+                saved.save(record)
+                if not search.n_steps:
                     raise
-                # The state has moved back or not; what counts is the best, which is whole.
-        return path
+                return False
+        return True
+
+    def _refined(
+        self, selection: Selection, bags: Bags, labels: NDArray[np.int64], seed: int
+    ) -> Selection:
+        """Return the selection with its words moved, if that is asked for."""
+        if not self.refine:
+            return selection
+        moved = refined(
+            selection.codebook,
+            bags,
+            labels,
+            n_steps=self.refine,
+            coding=self.coding,
+            sharpness=self.sharpness,
+            random_state=seed,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        parameters = {**selection.parameters, "moved": float(moved.moved)}
+        return replace(selection, codebook=moved.codebook, parameters=parameters)
 
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":
@@ -259,13 +310,57 @@ class Annealing(Selector):
         share = step / max(self.n_steps - 1, 1)
         return float(max(first * FINAL_SHARE**share, 1e-300))
 
+    def _begin(self, labels: NDArray[np.int64], bags: Bags) -> Callable[[], Score]:
+        """Return what begins the score of these bags."""
+        score, n_classes = make_score(self.score), int(labels.max()) + 1
+        return lambda: score.copy().begin(labels, n_classes, bags.counts)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "score": self.score if isinstance(self.score, str) else self.score.name,
+            "n_steps": self.n_steps,
+            "move_size": self.move_size,
+            "proposals": self.proposals,
+            "schedule": self.schedule,
+            "cooling": self.cooling,
+            "warmth": self.warmth,
+            "returns": self.returns,
+            "coding": self.coding,
+            "transfer": self.transfer,
+            "refine": self.refine,
+            "moved": 0.0,
+        }
+
+    def _fingerprint(
+        self, bags: Bags, labels: NDArray[np.int64], book: Codebook, seed: int
+    ) -> dict[str, Any]:
+        if self.checkpoint is None:
+            return {}
+        score = make_score(self.score)
+        told = {k: repr(v) for k, v in vars(score).items() if not k.endswith("_") and k[0] != "_"}
+        words = hashlib.sha256(np.ascontiguousarray(book.words).tobytes())
+        words.update(book.ids.tobytes())
+        # How the result is taken from the search is no part of it.
+        parts = {k: repr(v) for k, v in self._settings().items() if k not in ("returns", "refine")}
+        return {
+            **parts,
+            "score": [type(score).__name__, told],
+            "sharpness": repr(self.sharpness),
+            "n_kept": int(self.n_kept),
+            "seed": seed,
+            "words": [words.hexdigest(), repr(book.scale)],
+            "bags": [bags.content_digest(), repr(bags.scale)],
+            "labels": hashlib.sha256(labels.tobytes()).hexdigest(),
+            "version": __version__,
+        }
+
     def _proposals(self, book: Codebook) -> Proposals:
         if self.proposals == "nearest":
             return NearestSwaps(book.words, self.move_size, self.n_jobs)
         return RandomSwaps(self.move_size)
 
     def _validate(self) -> None:
-        for name, least in (("n_steps", 0), ("move_size", 1)):
+        for name, least in (("n_steps", 0), ("move_size", 1), ("refine", 0)):
             value = getattr(self, name)
             whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
             if not whole or value < least:
@@ -289,65 +384,7 @@ class Annealing(Selector):
             raise ParameterError(f"warmth must be a number from 0 up; got {self.warmth!r}.")
 
 
-class _Search:
-    """A state, its score, and the best seen so far."""
-
-    def __init__(
-        self, state: HistogramState, score: Score, proposals: Proposals, seed: int
-    ) -> None:
-        self._state = state
-        self._score = score
-        self._proposals = proposals
-        self._moves = stream(seed, "annealing", "moves")
-        self._chances = stream(seed, "annealing", "chances")
-        self._probes = stream(seed, "annealing", "probes")
-        self._is_kept = np.zeros(state.codebook.n_words, dtype=bool)
-        self._is_kept[self.state_positions()] = True
-        self.value = score.update(state.histograms)
-        self.best, self.best_value = self.state_positions(), self.value
-        self.accepted: list[bool] = []
-
-    @property
-    def can_move(self) -> bool:
-        return not bool(self._is_kept.all())
-
-    def state_positions(self) -> NDArray[np.int64]:
-        return self._state.codebook.positions(self._state.kept)
-
-    def usual_change(self, n: int) -> float:
-        """Return the median size of a move's change of the score; the moves are taken back."""
-        changes = []
-        for _ in range(n):
-            before = self.value
-            _, undo = self._try(self._probes)
-            changes.append(abs(self.value - before))
-            undo()
-        return float(np.median(changes))
-
-    def step(self, temperature: float) -> None:
-        """Try a move and keep it or take it back."""
-        before = self.value
-        (out, in_), undo = self._try(self._moves)
-        gain = self.value - before
-        if gain >= 0 or self._chances.random() <= math.exp(max(gain / temperature, -700.0)):
-            self._is_kept[out], self._is_kept[in_] = False, True
-            self.accepted.append(True)
-            if self.value > self.best_value:
-                self.best, self.best_value = self.state_positions(), self.value
-        else:
-            undo()
-            self.accepted.append(False)
-
-    def _try(self, rng: np.random.Generator) -> tuple[tuple[Any, Any], Any]:
-        kept = self.state_positions()
-        out, in_ = self._proposals.draw(np.sort(kept), self._is_kept, rng)
-        ids = self._state.codebook.ids
-        score, value = self._score.copy(), self.value
-        self._state.swap(out=ids[out], in_=ids[in_])
-        self.value = self._score.update(self._state.histograms, self._state.changed)
-
-        def undo() -> None:
-            self._state.swap(out=ids[in_], in_=ids[out])
-            self._score, self.value = score, value
-
-        return (out, in_), undo
+def _note(search: Search) -> str:
+    """Return what a person wants to see beside the bar."""
+    recent = search.accepted[-N_RECENT:]
+    return f"score {search.best_value:.5g}, {sum(recent) / len(recent):.0%} accepted"

@@ -88,9 +88,9 @@ def refined(
     bags: Bags,
     labels: ArrayLike,
     *,
-    n_steps: int = 300,
+    n_steps: int = 200,
     rate: float = 0.15,
-    per_bag: int = 128,
+    per_bag: int = 256,
     max_bags: int = 1500,
     coding: Literal["hard", "soft"] = "hard",
     sharpness: float = 40.0,
@@ -109,11 +109,11 @@ def refined(
         The bags to learn from.
     labels : array-like of int, shape (n_bags,)
         Their classes, whole numbers from 0.
-    n_steps : int, default=300
+    n_steps : int, default=200
         Steps; 0 returns the words as they are.
     rate : float, default=0.15
         The first step's length, as a share of the distance of a descriptor from its nearest word.
-    per_bag : int, default=128
+    per_bag : int, default=256
         Descriptors of each bag that a step looks at; it goes through all of them in turn.
     max_bags : int, default=1500
         Bags that a step looks at, drawn anew for each when there are more.
@@ -279,7 +279,7 @@ class Refinement(Selector):
     start : Selector or None, default=None
         Chooses the words to begin with; it is cloned and told ``codebook`` and ``n_kept``. It must
         code with the pruned words. None draws them at random.
-    n_steps : int, default=300
+    n_steps : int, default=200
         Steps of the refinement; 0 leaves the words as they were chosen.
     rate, per_bag
         As in :func:`refined`.
@@ -328,9 +328,9 @@ class Refinement(Selector):
         n_kept: int = 50,
         *,
         start: Selector | None = None,
-        n_steps: int = 300,
+        n_steps: int = 200,
         rate: float = 0.15,
-        per_bag: int = 128,
+        per_bag: int = 256,
         coding: Literal["hard", "soft"] = "hard",
         sharpness: float = 40.0,
         checkpoint: str | PathLike[str] | None = None,

@@ -62,11 +62,14 @@ class Pool:
         targets[np.arange(len(chosen)), self._labels[chosen]] = 1
         return rows, targets
 
-    def read(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return descriptors in unit-norm units, one a row."""
-        values = self._values[rows.ravel()].astype(np.float32)
-        values /= self._scale
-        return values
+    @property
+    def n_dims(self) -> int:
+        """Dimensions of a descriptor."""
+        return int(self._values.shape[1])
+
+    def read_into(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write descriptors in unit-norm units, one a row."""
+        np.multiply(self._values[rows.ravel()], np.float32(1) / self._scale, out=out)
 
 
 class Slopes:
@@ -85,7 +88,9 @@ class Slopes:
         self._n_jobs = n_jobs
         size = max(1, BLOCK_ROWS // pool.per_bag)
         self._blocks = [slice(b, min(b + size, pool.n_bags)) for b in range(0, pool.n_bags, size)]
-        self._codes = np.empty(len(start) * pool.n_bags * pool.per_bag, dtype=np.float32)
+        n_rows = pool.n_bags * pool.per_bag
+        self._values = np.empty((n_rows, pool.n_dims), dtype=np.float32)
+        self._codes = np.empty(len(start) * n_rows, dtype=np.float32)
         square = self._mean_square(start)
         self.unit = np.sqrt(square)
         self._sharpness = SOFTNESS / square if self._hard else sharpness
@@ -96,7 +101,8 @@ class Slopes:
         rows = self._pool.draw(0)[0]
 
         def block(bags: slice) -> float:
-            values = self._pool.read(rows[bags])
+            values = self._values_of(bags)
+            self._pool.read_into(rows[bags], values)
             best = (words @ values.T - half[:, None]).max(axis=0)
             squares = np.einsum("ij,ij->i", values, values) - 2 * best
             return float(np.maximum(squares, 0).sum(dtype=np.float64))
@@ -113,7 +119,8 @@ class Slopes:
         histograms = np.zeros((pool.n_bags, len(words)))
 
         def forward(bags: slice) -> None:
-            values = pool.read(rows[bags])
+            values = self._values_of(bags)
+            pool.read_into(rows[bags], values)
             codes = self._room(bags, len(words))
             np.matmul(words, values.T, out=codes)
             total = np.empty(len(values), dtype=np.float32)
@@ -133,13 +140,18 @@ class Slopes:
         def backward(bags: slice) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             codes = self._room(bags, len(words))
             pull(codes, slopes[bags], pool.per_bag)
-            return codes @ pool.read(rows[bags]), codes.sum(axis=1)
+            return codes @ self._values_of(bags), codes.sum(axis=1)
 
         total, weight = np.zeros(words.shape), np.zeros(len(words))
         for part, share in ordered_map(backward, self._blocks, self._n_jobs):
             total += part
             weight += share
         return error, total - weight[:, None] * words
+
+    def _values_of(self, bags: slice) -> NDArray[np.float32]:
+        """Return the memory of a block's descriptors, one a row."""
+        per_bag = self._pool.per_bag
+        return self._values[bags.start * per_bag : bags.stop * per_bag]
 
     def _room(self, bags: slice, n_words: int) -> NDArray[np.float32]:
         """Return the memory of a block's codes, ``(n_words, n_rows)``."""

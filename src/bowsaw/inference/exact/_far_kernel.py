@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bowsaw.inference.exact._move_kernel import BATCH, BLOCK_ROWS, FAR
 from bowsaw.nearest._rank_kernel import comes_before
-from bowsaw.nearest._scan_kernel import LOWEST
+from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -84,6 +84,35 @@ def best_of_rows(
     return code, best
 
 
+@njit(nogil=True, error_model="numpy", cache=True)
+def settle_doubts(
+    products: NDArray[np.float32],
+    half_norms: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    margin: NDArray[np.float32],
+    best: NDArray[np.float32],
+    values: NDArray[np.uint8],
+    exact_words: NDArray[np.float32],
+    code: NDArray[np.int32],
+) -> None:
+    """Decide by exact distances where ``code`` is -1; the lowest column on a tie.
+
+    ``exact_words`` are those of the columns. Words that are no rival by their score are left out.
+    """
+    for a in range(len(rows)):
+        if code[a] >= 0:
+            continue
+        row = values[rows[a]].astype(np.float32)
+        least = best[a] - margin[rows[a]]
+        nearest = np.inf
+        for j in range(len(half_norms)):
+            if products[a, j] - half_norms[j] >= least:
+                distance = squared_distance(row, exact_words[j])
+                if distance < nearest:
+                    nearest = distance
+                    code[a] = j
+
+
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def _product(
     values: NDArray[np.uint8],
@@ -134,12 +163,14 @@ def challenge(
     lost: NDArray[np.int32],
     won: NDArray[np.int32],
     winners: NDArray[np.int32],
+    won_from: NDArray[np.float32],
 ) -> tuple[int, int]:
     """Let incoming words stand against the words of the far descriptors from first to last row.
 
     Collects the descriptors whose word is gone (``lost``), and those that an incoming word wins
-    (``won``, with their ``winners`` and new scores). Most are ruled out by a bound; scores too
-    close for float32 are settled by exact distances, and on a tie the lower position wins.
+    (``won``, with their ``winners`` and new scores; ``won_from`` gets the scores before). Most are
+    ruled out by a bound; scores too close for float32 are settled by exact distances, and on a tie
+    the lower position wins.
     """
     far = np.empty(BLOCK_ROWS + 1, np.int32)
     row = np.empty(sketch.shape[1], np.float32)
@@ -187,8 +218,10 @@ def challenge(
             if value > score[i] + margin[i] or comes_before(
                 values[i].astype(np.float32), exact_words, words[j], present
             ):
+                if not again:
+                    won_from[n_won] = score[i]
+                    n_won += 1
                 score[i] = value
-                n_won += 0 if again else 1
                 won[n_won - 1] = i
                 winners[n_won - 1] = words[j]
     return n_lost, n_won

@@ -5,6 +5,11 @@ numbered from its first, so that two bytes suffice. Segments can be worked on by
 they share no entry of any array but ``column`` and ``held``, which are read, and ``touched``, in
 which all write the same.
 
+A move can be taken back: it writes down the place and the word that each descriptor had before, in
+order, as often as it changes them. ``past_rows``, ``past_ranks`` and ``past_codes`` are that
+journal, with room for every index entry of the words that come and go; ``n_past`` says how full it
+is.
+
 ``rank`` is each descriptor's place in its ranked list, ``FAR`` where no listed word is kept, and
 ``code`` its word (a position; n_words for none). ``column`` gives the column of a word, -1 for a
 pruned one and for n_words; ``held`` is the same but outgoing words still have theirs. ``table`` is
@@ -27,86 +32,6 @@ BLOCK_ROWS = 4096
 BATCH = 32
 """How many places in memory are asked for at once. What is read then is summed up and never used,
 but for a comparison that always fails: without one, the compiler would see that nobody needs it."""
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def invert(
-    lists: NDArray[np.uint16],
-    starts: NDArray[np.int64],
-    rows: NDArray[np.uint16],
-    ranks: NDArray[np.uint8],
-) -> None:
-    """Write the inverted index of a segment: for each word its (descriptor, rank) entries.
-
-    ``starts`` is (2 n_words + 3,), relative to ``rows`` and ``ranks``. The entries of word w with
-    ranks below ``DEEP`` end up from ``starts[2 w]`` on, by descriptor, and after them the others,
-    from ``starts[2 w + 1]`` to ``starts[2 w + 2]``. ``rows`` and ``ranks`` have room for all of
-    ``lists``.
-    """
-    starts[:] = 0
-    for i in range(lists.shape[0]):
-        for r in range(lists.shape[1]):
-            starts[2 * lists[i, r] + (1 if r < DEEP else 2)] += 1
-    for k in range(len(starts) - 1):
-        starts[k + 1] += starts[k]
-    place = starts.copy()
-    for i in range(lists.shape[0]):
-        for r in range(lists.shape[1]):
-            k = 2 * lists[i, r] + (0 if r < DEEP else 1)
-            e = place[k]
-            rows[e] = i
-            ranks[e] = r
-            place[k] = e + 1
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def begin(
-    lists: NDArray[np.uint16],
-    column: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    far: NDArray[np.int32],
-    tally: NDArray[np.int64],
-) -> None:
-    """Find each descriptor's first kept word; collect those that have none.
-
-    ``tally`` becomes their number and the number of those whose rank is ``DEEP`` or more, the far
-    ones included.
-    """
-    n_none = len(column) - 1
-    n_far = 0
-    n_deep = 0
-    for i in range(len(rank)):
-        here = FAR
-        word = n_none
-        for r in range(lists.shape[1]):
-            if column[lists[i, r]] >= 0:
-                here = np.uint8(r)
-                word = lists[i, r]
-                break
-        rank[i] = here
-        code[i] = word
-        n_deep += 1 if here >= DEEP else 0
-        if here == FAR:
-            far[n_far] = i
-            n_far += 1
-    tally[0] = n_far
-    tally[1] = n_deep
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def fill(
-    code: NDArray[np.int32],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-) -> None:
-    """Count every descriptor for its word, and divide."""
-    table[:] = 0
-    for i in range(len(code)):
-        table[column[code[i]], bag_of[i]] += np.float32(1)
-    to_shares(sizes, table)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -167,10 +92,14 @@ def _release(
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
     tally: NDArray[np.int64],
-) -> None:
+    past_rows: NDArray[np.int32],
+    past_ranks: NDArray[np.uint8],
+    past_codes: NDArray[np.int32],
+    n_past: int,
+) -> int:
     """Let the descriptors of outgoing words walk on to the next kept word of their lists.
 
-    Those that find none become far, without a word for now.
+    Those that find none become far, without a word for now. Returns how full the journal is.
     """
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
@@ -201,7 +130,7 @@ def _release(
                             r = rank[i] + 1 + 32 * line
                             ignored += lists[i, r if r < n_ranked else n_ranked - 1]
                     if ignored < 0:
-                        return
+                        return 0
                 i = mine[a]
                 here = FAR
                 word = n_none
@@ -212,6 +141,10 @@ def _release(
                         break
                 b = bag_of[i]
                 _add(columns[j], b, -1, often, sizes, table, touched)
+                past_rows[n_past] = i
+                past_ranks[n_past] = rank[i]
+                past_codes[n_past] = code[i]
+                n_past += 1
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = word
@@ -221,6 +154,7 @@ def _release(
                     _add(column[word], b, 1, often, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
+    return n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -240,8 +174,15 @@ def _claim(
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
     tally: NDArray[np.int64],
-) -> None:
-    """Give each incoming word the descriptors that list it before their code."""
+    past_rows: NDArray[np.int32],
+    past_ranks: NDArray[np.uint8],
+    past_codes: NDArray[np.int32],
+    n_past: int,
+) -> int:
+    """Give each incoming word the descriptors that list it before their code.
+
+    Returns how full the journal is.
+    """
     last = 2 if tally[1] else 1
     n_far = 0
     n_deep = 0
@@ -263,6 +204,10 @@ def _claim(
                 if before >= 0:
                     _add(before, b, -1, often, sizes, table, touched)
                 here = entry_ranks[mine[a]]
+                past_rows[n_past] = i
+                past_ranks[n_past] = rank[i]
+                past_codes[n_past] = code[i]
+                n_past += 1
                 n_far -= 1 if rank[i] == FAR else 0
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
@@ -270,6 +215,7 @@ def _claim(
                 _add(columns[j], b, 1, often, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
+    return n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -295,14 +241,19 @@ def move(
     table: NDArray[np.float32],
     touched: NDArray[np.uint8],
     tally: NDArray[np.int64],
-) -> int:
-    """Follow a move in segments ``begin`` to ``end`` as far as lists go; return how many are far.
+    past_rows: NDArray[np.int32],
+    past_ranks: NDArray[np.uint8],
+    past_codes: NDArray[np.int32],
+) -> tuple[int, int]:
+    """Follow a move in segments ``begin`` to ``end`` as far as lists go.
 
     ``starts`` and ``tally`` have a row a segment; the tally of far and deep descriptors follows.
+    Returns how many are far, and how full the journal is.
     """
     n_far = 0
+    n_past = 0
     for s in range(begin, end):
-        _release(
+        n_past = _release(
             out,
             out_columns,
             starts[s],
@@ -319,8 +270,12 @@ def move(
             table,
             touched,
             tally[s],
+            past_rows,
+            past_ranks,
+            past_codes,
+            n_past,
         )
-        _claim(
+        n_past = _claim(
             in_,
             in_columns,
             starts[s],
@@ -336,9 +291,13 @@ def move(
             table,
             touched,
             tally[s],
+            past_rows,
+            past_ranks,
+            past_codes,
+            n_past,
         )
         n_far += tally[s, 0]
-    return n_far
+    return n_far, n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -363,3 +322,32 @@ def settle(
             _add(before, b, -1, often, sizes, table, touched)
         _add(column[words[a]], b, 1, often, sizes, table, touched)
         code[i] = words[a]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def take_back(
+    rows: NDArray[np.int32],
+    ranks: NDArray[np.uint8],
+    codes: NDArray[np.int32],
+    bag_of: NDArray[np.int32],
+    column: NDArray[np.int32],
+    held: NDArray[np.int32],
+    rank: NDArray[np.uint8],
+    code: NDArray[np.int32],
+    often: bool,
+    sizes: NDArray[np.float32],
+    table: NDArray[np.float32],
+    touched: NDArray[np.uint8],
+) -> None:
+    """Give descriptors the ranks and words of a journal, the last entry first."""
+    for a in range(len(rows) - 1, -1, -1):
+        i = rows[a]
+        b = bag_of[i]
+        now = column[code[i]]
+        before = held[codes[a]]
+        if now >= 0:
+            _add(now, b, -1, often, sizes, table, touched)
+        if before >= 0:
+            _add(before, b, 1, often, sizes, table, touched)
+        rank[i] = ranks[a]
+        code[i] = codes[a]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.inference.exact._move_kernel import invert
+from bowsaw.inference.exact._begin_kernel import invert
 from bowsaw.parallel import ordered_map
 
 SEGMENT_ROWS = 2**16
@@ -32,7 +32,7 @@ class Index:
     bags, rows : ndarray of int64, shape (n_segments + 1,)
         Where segments begin, among the bags and among the descriptors.
     starts : ndarray of int64, shape (n_segments, 2 * n_words + 3)
-        Where entries begin; see ``_move_kernel.invert``.
+        Where entries begin; see ``_begin_kernel.invert``.
     entry_rows, entry_ranks : ndarray of shape (n_entries,)
         The entries; descriptors are numbered within their segment.
     """
@@ -62,6 +62,11 @@ class Index:
 
     def __len__(self) -> int:
         return len(self.bags) - 1
+
+    def n_entries(self, begin: int, end: int, words: NDArray[np.int64]) -> int:
+        """Return how many entries these words have in segments ``begin`` to ``end``."""
+        starts = self.starts[begin:end]
+        return int((starts[:, 2 * words + 2] - starts[:, 2 * words]).sum())
 
     @property
     def n_bytes(self) -> int:

@@ -16,6 +16,8 @@ Memory: 40 bytes a descriptor.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -112,3 +114,23 @@ class Sketch:
         # Half a unit for the rounding to bytes, and some more for that of float32.
         slack = 0.501 * (np.abs(found) * self._unit).sum(axis=1)
         return out, slack.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The kept words, ascending, relative to the mean word of the full codebook and as they are."""
+
+    positions: NDArray[np.int64]
+    words: NDArray[np.float32]
+    half_norms: NDArray[np.float32]
+    exact: NDArray[np.float32]
+
+
+class Newcomers:
+    """The words that come in with a move, ready to be compared with far descriptors."""
+
+    def __init__(self, search: WordSearch, sketch: Sketch, positions: NDArray[np.int64]) -> None:
+        self.positions = positions
+        self.words = search.words[positions]
+        self.half_norms = search.half_norms[positions]
+        self.sketched, self.slack = sketch.words(self.words)

@@ -14,6 +14,7 @@ list it, and where.
 - A word goes: its index tells the descriptors that have it as code (those whose rank is the
   entry's), and each walks on in its list to the next kept word.
 - A word comes: its index tells the descriptors that list it before their code, and it takes them.
+- A move is taken back: a journal of it tells which descriptors changed, and what they had before.
 
 A move costs the index of the words that it names and the descriptors that change hands, not the
 corpus. An entry is a whole number divided by the size of the bag, and divided anew when that number
@@ -34,7 +35,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -46,11 +46,11 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import _far_kernel, _move_kernel
+from bowsaw.inference.exact import _begin_kernel, _far_kernel, _move_kernel
 from bowsaw.inference.exact.index import Index
-from bowsaw.inference.exact.sketch import Sketch
-from bowsaw.inference.state import HistogramState, Positions
-from bowsaw.nearest._scan_kernel import nearest_exactly
+from bowsaw.inference.exact.journal import Journal, Piece
+from bowsaw.inference.exact.sketch import Kept, Newcomers, Sketch
+from bowsaw.inference.state import HistogramState, Past, Positions
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
@@ -61,25 +61,6 @@ LIMIT_RANKED = 254
 LARGEST_BAG = 2**22
 """From here on a count could not be told from its share in float32."""
 SCORES_BYTES = 2**20
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The kept words, ascending, relative to the mean word of the full codebook."""
-
-    positions: Positions
-    words: NDArray[np.float32]
-    half_norms: NDArray[np.float32]
-
-
-class Newcomers:
-    """The words that come in with a move, ready to be compared with far descriptors."""
-
-    def __init__(self, search: WordSearch, sketch: Sketch, positions: Positions) -> None:
-        self.positions = positions
-        self.words = search.words[positions]
-        self.half_norms = search.half_norms[positions]
-        self.sketched, self.slack = sketch.words(self.words)
 
 
 class ExactState(HistogramState):
@@ -153,6 +134,7 @@ class ExactState(HistogramState):
         self._tally = np.zeros((len(self._index), 2), dtype=np.int64)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
+        self._journal: Journal | None = None
         self.reset()
 
     @property
@@ -182,7 +164,7 @@ class ExactState(HistogramState):
                 bags = slice(index.bags[number], index.bags[number + 1])
                 far = np.empty(rows.stop - rows.start, dtype=np.int32)
                 tally = self._tally[number]
-                _move_kernel.begin(
+                _begin_kernel.begin(
                     self._lists[rows],
                     self._column,
                     self._rank[rows],
@@ -192,7 +174,7 @@ class ExactState(HistogramState):
                 )
                 far = far[: tally[0]] + np.int32(rows.start)
                 self._word[far] = self._search_far(far, kept)
-                _move_kernel.fill(
+                _begin_kernel.fill(
                     self._word[rows],
                     self._bag_of[rows] - np.int32(bags.start),
                     self._column,
@@ -214,7 +196,13 @@ class ExactState(HistogramState):
     def _kept_now(self) -> Kept:
         # Not _kept: until a move is over, it still names words whose columns are to be removed.
         positions = np.flatnonzero(self._column[:-1] >= 0)
-        return Kept(positions, self._search.words[positions], self._search.half_norms[positions])
+        search = self._search
+        return Kept(
+            positions,
+            search.words[positions],
+            search.half_norms[positions],
+            search.exact_words[positions],
+        )
 
     def _search_far(self, rows: NDArray[np.int32], kept: Kept) -> NDArray[np.int32]:
         """Return the nearest kept word of some descriptors, and note its score."""
@@ -229,10 +217,9 @@ class ExactState(HistogramState):
             products = self._scores_scratch.take(len(some), len(kept.positions))
             np.dot(centred, columns, out=products)
             code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, self._margin)
-            unsure = np.flatnonzero(code < 0)
-            if len(unsure):
-                exact = values[some[unsure]].astype(np.float32)
-                code[unsure] = nearest_exactly(exact, search.exact_words[kept.positions])
+            _far_kernel.settle_doubts(
+                products, kept.half_norms, some, self._margin, best, values, kept.exact, code
+            )
             out[at : at + len(some)] = kept.positions[code]
             self._score[some] = best
         return out
@@ -257,6 +244,7 @@ class ExactState(HistogramState):
         newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
         kept = cache(self._kept_now)
 
+        journal = Journal(held, often, self._tally.copy(), [])
         index, table = self._index, self._table[: self.n_kept]
         books: tuple[Any, ...] = (
             often,
@@ -269,7 +257,14 @@ class ExactState(HistogramState):
             bags = slice(index.bags[begin], index.bags[end])
             if often:
                 _move_kernel.to_counts(self._sizes[bags], table[:, bags])
-            n_far = _move_kernel.move(
+            room = index.n_entries(begin, end, out) + index.n_entries(begin, end, in_)
+            past = (
+                np.empty(room, dtype=np.int32),
+                np.empty(room, dtype=np.uint8),
+                np.empty(room, dtype=np.int32),
+            )
+            far = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+            n_far, n_past = _move_kernel.move(
                 begin,
                 end,
                 index.rows,
@@ -291,26 +286,62 @@ class ExactState(HistogramState):
                 self._table,
                 self._touched,
                 self._tally,
+                *past,
             )
             if n_far:
                 rows = (int(index.rows[begin]), int(index.rows[end]))
-                lost, won, winners = self._challenge(rows, newcomers(), n_far)
+                lost, won, winners, won_from = self._challenge(rows, newcomers(), n_far)
                 places = (self._bag_of, self._column, held, self._word)
+                both = np.concatenate([lost, won])
+                far = (both, self._word[both], np.concatenate([self._score[lost], won_from]))
                 if len(lost):
                     _move_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
                 _move_kernel.settle(won, winners, *places, *books)
             if often:
                 _move_kernel.to_shares(self._sizes[bags], table[:, bags])
+            near = (past[0][:n_past].copy(), past[1][:n_past].copy(), past[2][:n_past].copy())
+            journal.pieces.append(Piece(bags, *near, *far))
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
+        self._journal = journal
         return np.flatnonzero(self._touched)
+
+    def _take_back(self, past: Past) -> None:
+        journal = self._journal
+        if journal is None or len(past.out) != len(past.in_):
+            # Columns were moved or added: the way back is as good, and searches do not go it.
+            super()._take_back(past)
+            return
+        table = self._table[: self.n_kept]
+        books = (journal.often, self._sizes, self._table, self._touched)
+        places = (self._bag_of, self._column, journal.held, self._rank, self._word)
+
+        def one(piece: Piece) -> None:
+            bags, far = piece.bags, piece.far_rows
+            if journal.often:
+                _move_kernel.to_counts(self._sizes[bags], table[:, bags])
+            ranks = np.full(len(far), _move_kernel.FAR)
+            _move_kernel.take_back(far, ranks, piece.far_codes, *places, *books)
+            self._score[far] = piece.far_scores
+            _move_kernel.take_back(piece.rows, piece.ranks, piece.codes, *places, *books)
+            if journal.often:
+                _move_kernel.to_shares(self._sizes[bags], table[:, bags])
+
+        for _ in ordered_map(one, journal.pieces, self._n_jobs):
+            pass
+        self._tally[:] = journal.tally
+        self._name_columns(past)
 
     def _challenge(
         self, rows: tuple[int, int], newcomers: Newcomers, n_far: int
-    ) -> tuple[NDArray[np.int32], ...]:
-        """Return which far descriptors lost their word, which found a better one, and those."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+        """Return which far descriptors lost their word and which found a better one.
+
+        Of the latter also that word, and the score of the one before.
+        """
         lost, won, winners = np.empty((3, n_far), dtype=np.int32)
+        won_from = np.empty(n_far, dtype=np.float32)
         n_lost, n_won = _far_kernel.challenge(
             *rows,
             self._sketch.rows,
@@ -331,8 +362,9 @@ class ExactState(HistogramState):
             lost,
             won,
             winners,
+            won_from,
         )
-        return lost[:n_lost], won[:n_won], winners[:n_won]
+        return lost[:n_lost], won[:n_won], winners[:n_won], won_from[:n_won]
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)

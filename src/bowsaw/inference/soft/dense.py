@@ -127,7 +127,8 @@ class SoftState(HistogramState):
     """
 
     is_exact: ClassVar[bool] = True
-    _own = ("_high", "_low", "_n_anew")
+    leaves_traces: ClassVar[bool] = True
+    _own = ("_high", "_low", "_n_anew", "_n_added")
 
     def __init__(
         self,
@@ -162,7 +163,8 @@ class SoftState(HistogramState):
         self._high = np.zeros(bags.n_descriptors)
         self._low = np.zeros(bags.n_descriptors)
         self._n_anew = np.zeros(len(bags), dtype=np.int64)
-        self._n_added = 0
+        # Words added since totals were last summed afresh.
+        self._n_added = np.zeros(1, dtype=np.int64)
         self._begin()
 
     # -- building --------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class SoftState(HistogramState):
     def _begin(self) -> None:
         self._high[:] = 0
         self._low[:] = 0
-        self._n_added = 0
+        self._n_added[:] = 0
         self._move(self._kept, self._kept[:0])
 
     def _follow(
@@ -226,10 +228,10 @@ class SoftState(HistogramState):
         in_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         self._n_added += len(out) + len(in_)
-        if self.storage == "float64" and self._n_added > REFRESH:
+        if self.storage == "float64" and self._n_added[0] > REFRESH:
             self._high[:] = 0
             self._low[:] = 0
-            self._n_added = 0
+            self._n_added[:] = 0
             in_, out = self._kept[self._column[self._kept] >= 0], out[:0]
         self._move(in_, out)
         return np.arange(self.n_kept)

@@ -102,6 +102,7 @@ class TruncatedSoftState(HistogramState):
     """
 
     is_exact: ClassVar[bool] = True
+    leaves_traces: ClassVar[bool] = True
     _own = ("_high", "_low", "_n_listed", "_cut_off", "_n_anew")
 
     def __init__(

@@ -1,0 +1,397 @@
+"""Every size in one run, and the size to take.
+
+How small may a codebook be? The answer needs the words of each size and what each size costs.
+``PruningPath`` finds the words by one elimination from all of them to a few, with swaps at stops on
+the way (:mod:`bowsaw.selection.elimination`), and estimates the cost by cross-validation in which
+the whole path is walked again in every fold, on that fold's training bags alone
+(:mod:`bowsaw.evaluation.recommendation`).
+
+Cost: ``fit`` is one elimination; ``estimate`` and ``recommend`` are one in each fold, and a
+classifier for each fold and stop, at their first call. With ``refine``, the words of a size are
+moved at the first time that this size is asked for, and those of every stop in every fold.
+
+The paper prunes to one size that the user names, and knows no path.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bowsaw._version import __version__
+from bowsaw.bags import Bags, as_bags
+from bowsaw.codebook import Codebook, as_codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.soft import check_sharpness
+from bowsaw.errors import ParameterError
+from bowsaw.evaluation.fingerprint import codebook_digest, data_digest, plain
+from bowsaw.evaluation.recommendation import (
+    Recommendation,
+    SizeEstimate,
+    accuracies,
+    deal,
+    milliseconds_per_image,
+    summarise,
+    within_bytes,
+    within_loss,
+    within_ms,
+)
+from bowsaw.inference.state import HistogramState
+from bowsaw.inference.whatif import whatif
+from bowsaw.progress import Progress
+from bowsaw.scores.base import Score
+from bowsaw.scores.make import make_score
+from bowsaw.seeds import seed_from
+from bowsaw.selection.base import Selector, check_labels, check_n_kept
+from bowsaw.selection.elimination import check_sizes, eliminate
+from bowsaw.selection.refinement import refined
+from bowsaw.selection.result import Selection
+from bowsaw.selection.trail import Trail, TrailFile
+
+Labels = NDArray[np.int64]
+
+
+class PruningPath(Selector):
+    """Prune a codebook to every size in one run, and recommend a size.
+
+    Parameters
+    ----------
+    codebook : Codebook or array-like of shape (n_words, n_dims)
+        The words to choose from.
+    n_kept : int or None, default=None
+        The size that ``transform`` codes with; None for the smallest of the path.
+    sizes : sequence of int or None, default=None
+        The sizes to stop at; the full size is added. None for about 24 in equal ratios down to 10.
+    score : str or Score, default="leave-one-out"
+        What is kept high on the way. Others than ``leave-one-out`` take longer: see
+        :mod:`bowsaw.selection.elimination`.
+    repair : int, default=20
+        Pruned words that each stop tries to bring back, fewer above 100 words.
+    refine : int, default=0
+        Steps by which :func:`bowsaw.selection.refinement.refined` moves the words of a size after
+        the choice; the full codebook stays as it is.
+    coding : {"hard", "soft"}, default="hard"
+        How descriptors are coded.
+    sharpness : float, default=40.0
+        For soft coding.
+    classifier : estimator or None, default=None
+        Any scikit-learn classifier of histograms, cloned for every fold and stop; None for
+        ``HistogramClassifier(C=4.0)``.
+    cv : int, default=5
+        Folds of the estimate; as many as the smallest class has bags, if that is less.
+    checkpoint : path-like or None, default=None
+        A file that is written after every stop: a fit that was interrupted goes on from it and
+        gives the same words. Folds of the estimate have files of their own beside it. All are
+        removed at the end.
+    random_state : int, RandomState or None, default=0
+        Draws swaps and folds.
+    n_jobs : int or None, default=-1
+        Threads; the result is the same for any number.
+    verbose : bool, default=False
+        Show progress on a terminal.
+
+    Attributes
+    ----------
+    trail_ : Trail
+        The stops, with their words (positions), scores and swaps.
+    sizes_ : list of int
+        Sizes of the stops, falling.
+    selection_, codebook_ : Selection, Codebook
+        At the size of ``n_kept``.
+    seed_ : int
+        What drove the random choices.
+
+    Notes
+    -----
+    The estimate needs bags and labels again, so a fitted path holds on to them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> from bowsaw.evaluation.path import PruningPath
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(20) % 2
+    >>> bags = [rng.normal([3.0 * label, 0.0], 1.0, size=(30, 2)) for label in y]
+    >>> book = bs.KMeansCodebook(8, random_state=0).fit(bags).codebook_
+    >>> path = PruningPath(codebook=book, sizes=[4, 2], cv=2).fit(bags, y)
+    >>> path.sizes_, path.codebook_at(3).n_words
+    ([8, 4, 2], 3)
+    >>> path.recommend(max_loss=0.05).n_words
+    2
+    """
+
+    n_kept: Any
+
+    def __init__(
+        self,
+        codebook: Any,
+        n_kept: int | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
+        score: str | Score = "leave-one-out",
+        repair: int = 20,
+        refine: int = 0,
+        coding: Literal["hard", "soft"] = "hard",
+        sharpness: float = 40.0,
+        classifier: Any = None,
+        cv: int = 5,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.codebook = codebook
+        self.n_kept = n_kept
+        self.sizes = sizes
+        self.score = score
+        self.repair = repair
+        self.refine = refine
+        self.coding = coding
+        self.sharpness = sharpness
+        self.classifier = classifier
+        self.cv = cv
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None, *, estimate: bool = False
+    ) -> Self:
+        """Walk the path.
+
+        Parameters
+        ----------
+        X : Bags or list of arrays
+            The bags to choose by.
+        y : array-like of shape (n_bags,)
+            Their labels.
+        estimate : bool, default=False
+            Make the estimate at once, so that a checkpoint serves both.
+        """
+        bags, book = as_bags(X), as_codebook(self.codebook)
+        book.words_for(bags)
+        self._validate()
+        sizes = check_sizes(self.sizes, book.n_words)
+        n_kept = sizes[-1] if self.n_kept is None else check_n_kept(self.n_kept, book.n_words)
+        if n_kept < sizes[-1]:
+            sizes.append(n_kept)
+        self.classes_, labels = check_labels(y, len(bags))
+        self.seed_, self.sizes_ = seed_from(self.random_state), sizes
+        self._bags, self._labels, self._book = bags, labels, book
+        self._refined: dict[int, Codebook] = {}
+        self._table: tuple[SizeEstimate, ...] | None = None
+        self.trail_, _ = self._walk(bags, labels, "")
+        self.selection_ = self.selection_at(n_kept)
+        self.codebook_ = self.selection_.codebook
+        self.n_features_out_ = n_kept
+        if estimate:
+            self.estimate()
+        self._file("").remove()
+        return self
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    def codebook_at(self, n_words: int) -> Codebook:
+        """Return the codebook of any size from the smallest stop to the full one.
+
+        Between two stops it holds the words of the larger stop but for those that fell first.
+        """
+        check_is_fitted(self, "trail_")
+        words = self._book.only(self._book.ids[self.trail_.at(n_words)])
+        if not self._is_refined(n_words):
+            return words
+        if n_words not in self._refined:
+            self._refined[n_words] = self._refine(words, self._bags, self._labels)
+        return self._refined[n_words]
+
+    def selection_at(self, n_words: int) -> Selection:
+        """Return the selection of a size; its scores are those of the stops down to it."""
+        book = self.codebook_at(n_words)
+        stops = [stop for stop in self.trail_.stops if stop.n_kept >= n_words]
+        told = stops[-1].n_kept == n_words and not self._is_refined(n_words)
+        return Selection(
+            method="path",
+            codes_with="pruned",
+            codebook=book,
+            kept=book.ids,
+            scores=tuple(stop.score for stop in stops),
+            seed=self.seed_,
+            certificate=stops[-1].certificate if told else None,
+            parameters={
+                "n_kept": int(n_words),
+                "score": make_score(self.score).name,
+                "repair": int(self.repair),
+                "refine": int(self.refine),
+                "coding": self.coding,
+                "n_stops": len(stops),
+            },
+        )
+
+    # -- what a size costs -----------------------------------------------------------------------
+
+    def estimate(self) -> tuple[SizeEstimate, ...]:
+        """Return what each stop's size gives on bags that had no part in choosing its words.
+
+        Cross-validated at the first call, with the whole path walked in each fold; the full
+        codebook comes first, and losses are against it in the same folds.
+        """
+        check_is_fitted(self, "trail_")
+        if self._table is None:
+            folds = deal(self._labels, self.cv, self.seed_)
+            n_folds = int(folds.max()) + 1
+            found = np.empty((n_folds, len(self.sizes_)))
+            with Progress("folds", found.size, show=self.verbose) as bar:
+                for fold in range(n_folds):
+                    for column, right in enumerate(self._fold(folds == fold, f".fold{fold}")):
+                        found[fold, column] = right
+                        bar.step(note=f"{self.sizes_[column]} words {right:.3f}")
+            for fold in range(n_folds):
+                self._file(f".fold{fold}").remove()
+            self._table = summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
+        return self._table
+
+    def recommend(
+        self,
+        *,
+        max_loss: float | None = None,
+        max_bytes: float | None = None,
+        max_ms: float | None = None,
+    ) -> Recommendation:
+        """Return the size for one limit, with what it costs.
+
+        Parameters
+        ----------
+        max_loss : float, optional
+            The smallest stop whose estimated accuracy is at most this much (0.01: one point) below
+            the full codebook's.
+        max_bytes : int, optional
+            The largest stop whose words take no more, as float32.
+        max_ms : float, optional
+            The largest stop that codes an image of the training bags in no more milliseconds, with
+            one thread of this machine.
+        """
+        check_is_fitted(self, "trail_")
+        if sum(limit is not None for limit in (max_loss, max_bytes, max_ms)) != 1:
+            raise ParameterError(
+                "recommend needs exactly one of max_loss, max_bytes and max_ms; got "
+                f"{max_loss!r}, {max_bytes!r} and {max_ms!r}."
+            )
+        table = self.estimate()
+        if max_loss is not None:
+            row = within_loss(table, max_loss)
+        elif max_bytes is not None:
+            row = within_bytes(table, max_bytes)
+        elif max_ms is not None:
+            times = [self._milliseconds(row.n_words) for row in table]
+            row, _ = within_ms(table, times, max_ms)
+        return Recommendation(
+            **row._asdict(),
+            ms_per_image=self._milliseconds(row.n_words),
+            codebook=self.codebook_at(row.n_words),
+        )
+
+    def _fold(self, held: NDArray[np.bool_], name: str) -> Iterator[float]:
+        """Yield the accuracy of every stop on the bags held out."""
+        train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
+        seen, unseen = self._labels[~held], self._labels[held]
+        trail, state = self._walk(train, seen, name)
+
+        def histograms() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+            for size in self.sizes_:
+                words = self._book.only(self._book.ids[trail.at(size)])
+                if self._is_refined(size):
+                    words = self._refine(words, train, seen)
+                    learned: NDArray[Any] = self._coder(words).transform(train)
+                else:
+                    # The state is exact, so these are the histograms of coding anew.
+                    learned = state.reset(words.ids).histograms.copy()
+                yield learned, self._coder(words).transform(test)
+
+        yield from accuracies(
+            histograms(), seen, unseen, len(self.classes_), self.classifier, self.n_jobs
+        )
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _walk(self, bags: Bags, labels: Labels, name: str) -> tuple[Trail, HistogramState]:
+        options: dict[str, Any] = {"sharpness": self.sharpness} if self.coding == "soft" else {}
+        state = whatif(
+            self._book,
+            bags,
+            coding=self.coding,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose and not name,
+            **options,
+        )
+        score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
+        trail = eliminate(
+            state,
+            score,
+            self.sizes_,
+            repair=self.repair,
+            seed=self.seed_,
+            file=self._file(name, self._fingerprint(bags, labels, score)),
+            show=self.verbose and not name,
+        )
+        return trail, state
+
+    def _file(self, name: str, fingerprint: dict[str, Any] | None = None) -> TrailFile:
+        """Return the checkpoint of the path or of a fold; to be removed, none need be known."""
+        if self.checkpoint is None:
+            return TrailFile(None)
+        path = Path(self.checkpoint)
+        return TrailFile(path.with_name(path.name + name), fingerprint)
+
+    def _fingerprint(self, bags: Bags, labels: Labels, score: Score) -> dict[str, Any] | None:
+        """Return what a trail depends on; None where no file needs it, for hashing takes time."""
+        if self.checkpoint is None:
+            return None
+        # What the score was told, and nothing that it has learned.
+        options = {key: told for key, told in vars(score).items() if "_" not in (key[0], key[-1])}
+        return {
+            "bags": data_digest(bags, labels, [str(label) for label in self.classes_]),
+            "codebook": codebook_digest(self._book),
+            "sizes": self.sizes_,
+            "score": [score.name, plain(options)],
+            "repair": int(self.repair),
+            "coding": self.coding,
+            "sharpness": float(self.sharpness) if self.coding == "soft" else None,
+            "seed": self.seed_,
+            "version": __version__,
+        }
+
+    def _is_refined(self, n_words: int) -> bool:
+        return self.refine > 0 and n_words < self._book.n_words
+
+    def _refine(self, words: Codebook, bags: Bags, labels: Labels) -> Codebook:
+        how: dict[str, Any] = {"sharpness": self.sharpness, "random_state": self.seed_}
+        return refined(
+            words, bags, labels, n_steps=self.refine, coding=self.coding, n_jobs=self.n_jobs, **how
+        ).codebook
+
+    def _coder(self, words: Codebook) -> BagOfWords:
+        return BagOfWords(words, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs)
+
+    def _milliseconds(self, n_words: int) -> float:
+        return milliseconds_per_image(
+            self.codebook_at(n_words), self._bags, self.coding, self.sharpness
+        )
+
+    def _validate(self) -> None:
+        if self.coding not in ("hard", "soft"):
+            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
+        check_sharpness(self.sharpness)
+        for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
+            value = getattr(self, name)
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            if not whole or value < least:
+                raise ParameterError(f"{name} must be a whole number from {least} up; got {value}.")

@@ -1,0 +1,108 @@
+"""Folds, error bars, limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.evaluation.recommendation import (
+    Recommendation,
+    SizeEstimate,
+    deal,
+    milliseconds_per_image,
+    summarise,
+    within_bytes,
+    within_loss,
+    within_ms,
+)
+
+TABLE = (
+    SizeEstimate(100, 0.70, 0.02, 0.00, 0.000, 400),
+    SizeEstimate(50, 0.71, 0.02, -0.01, 0.004, 200),
+    SizeEstimate(20, 0.66, 0.02, 0.04, 0.010, 80),
+    SizeEstimate(10, 0.67, 0.02, 0.03, 0.010, 40),
+)
+
+
+def test_every_class_is_spread_over_all_folds():
+    labels = np.repeat([0, 1, 2], [17, 5, 9])
+    folds = deal(labels, 5, seed=4)
+    assert set(folds.tolist()) == set(range(5))
+    for label in range(3):
+        counts = np.bincount(folds[labels == label], minlength=5)
+        assert counts.min() >= 1
+        assert np.ptp(counts) <= 1
+    assert np.ptp(np.bincount(folds)) <= 1
+    assert folds.tolist() == deal(labels, 5, seed=4).tolist()
+    assert folds.tolist() != deal(labels, 5, seed=5).tolist()
+
+
+def test_there_are_no_more_folds_than_the_smallest_class_has_bags():
+    assert deal(np.array([0, 0, 0, 1, 1, 1, 1]), 5, seed=0).max() == 2
+
+
+def test_a_class_with_one_bag_cannot_be_estimated():
+    with pytest.raises(DataError, match="2 bags of each class; class number 1 has 1"):
+        deal(np.array([0, 0, 1]), 5, seed=0)
+
+
+def test_error_bars_are_those_of_nadeau_and_bengio():
+    accuracies = np.array([[0.8, 0.7], [0.6, 0.6], [0.7, 0.5], [0.9, 0.9]])
+    full, small = summarise([64, 8], accuracies, test_share=1 / 3, n_dims=4)
+    # Folds' losses are .1, 0, .2, 0: mean .075, variance .0275 / 3; (1/4 + 1/3) of it.
+    assert small.loss == pytest.approx(0.075)
+    assert small.loss_se == pytest.approx(np.sqrt((1 / 4 + 1 / 3) * 0.0275 / 3))
+    assert small.accuracy == pytest.approx(0.675)
+    # Squared distances of .7, .6, .5, .9 from .675: .000625, .005625, .030625, .050625.
+    assert small.accuracy_se == pytest.approx(np.sqrt((1 / 4 + 1 / 3) * 0.0875 / 3))
+    assert (full.loss, full.loss_se) == (0, 0)
+    assert (full.n_bytes, small.n_bytes) == (1024, 128)
+
+
+def test_the_smallest_size_within_a_loss():
+    assert within_loss(TABLE, 0.035).n_words == 10
+    assert within_loss(TABLE, 0.01).n_words == 50
+    assert within_loss(TABLE, 0).n_words == 50
+    with pytest.raises(ParameterError, match=r"the best, 50 words, loses -0.0100 ± 0.0040"):
+        within_loss(TABLE, -0.05)
+
+
+def test_the_largest_size_within_bytes():
+    assert within_bytes(TABLE, 399).n_words == 50
+    assert within_bytes(TABLE, 400).n_words == 100
+    with pytest.raises(ParameterError, match="10 words, 40 bytes"):
+        within_bytes(TABLE, 39)
+
+
+def test_the_largest_size_within_a_time():
+    times = [4.0, 1.5, 1.0, 0.5]
+    assert within_ms(TABLE, times, 2.0) == (TABLE[1], 1.5)
+    with pytest.raises(ParameterError, match=r"the fastest, 10 words, takes 0.5 ms"):
+        within_ms(TABLE, times, 0.1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, "much", True, -2])
+def test_limits_are_numbers(wrong):
+    with pytest.raises(ParameterError, match="max_loss must be a number from -1 up"):
+        within_loss(TABLE, wrong)
+    with pytest.raises(ParameterError, match="max_bytes must be a number from 0 up"):
+        within_bytes(TABLE, wrong)
+
+
+def test_a_recommendation_is_a_sentence_with_its_error_bars():
+    book = bs.Codebook(np.eye(3))
+    text = str(Recommendation(**TABLE[1]._asdict(), ms_per_image=1.234, codebook=book))
+    assert text == (
+        "50 words (200 bytes, 1.23 ms an image): accuracy 0.710 ± 0.020 by cross-validation, "
+        "0.010 ± 0.004 above the full codebook (± one standard error)."
+    )
+    text = str(Recommendation(**TABLE[2]._asdict(), ms_per_image=1.234, codebook=book))
+    assert "0.040 ± 0.010 below the full codebook" in text
+
+
+def test_coding_is_timed():
+    bags = bs.Bags.from_list([np.eye(3)] * 30)
+    assert milliseconds_per_image(bs.Codebook(np.eye(3)), bags) > 0
+    assert milliseconds_per_image(bs.Codebook(np.eye(3)), bags[:1], "soft", 9.0) > 0

@@ -1,0 +1,91 @@
+"""Words near the descriptors: the guarantee by brute force, the path, what is refused."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bowsaw as bs
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.base import check_labels
+from bowsaw.selection.coverage import Coverage
+
+
+def squared_distances(bags, book):
+    """Of all words and descriptors, in unit-norm units, the slow way."""
+    words, rows = book.words / book.scale, bags.values / bags.scale
+    return ((words[:, None, :].astype(float) - rows.astype(float)) ** 2).sum(axis=2)
+
+
+def corpus(seed, n_words=7, n_descriptors=30):
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 256, (n_descriptors, 2)).astype(np.uint8)
+    ids = random.permutation(50)[:n_words]
+    book = bs.Codebook(random.uniform(0, 4, (n_words, 2)), ids, scale=4)
+    return bs.Bags(values, [0, 10, n_descriptors], scale=256), book
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.integers(1, 7))
+def test_it_saves_most_of_what_the_best_words_would(seed, n_kept):
+    # F(T) = Σ (worst − least over T) is submodular, monotone and 0 for no words, so the greedy
+    # choice has at least 1 − 1/e of the best F (Nemhauser, Wolsey and Fisher).
+    bags, book = corpus(seed)
+    costs = squared_distances(bags, book)
+    saved = {
+        words: (costs.max(axis=0) - costs[list(words)].min(axis=0)).sum()
+        for words in combinations(range(7), n_kept)
+    }
+    kept = Coverage(book, n_kept).fit(bags).selection_.kept
+    assert saved[tuple(book.positions(kept).tolist())] >= (1 - 1 / np.e) * max(saved.values())
+
+
+def test_scores_are_errors_of_quantisation_that_never_rise():
+    bags, book = corpus(3)
+    saw = Coverage(book, 7).fit(bags)
+    costs = squared_distances(bags, book)
+    order = book.positions(saw.order_)
+    errors = [costs[order[:m]].min(axis=0).mean() for m in range(1, 8)]
+    np.testing.assert_allclose(saw.selection_.scores, -np.array(errors), rtol=1e-5)
+    assert (np.diff(saw.selection_.scores) >= 0).all()
+    # The best first word is the best single word, for one word is all that greed looks at.
+    assert errors[0] == pytest.approx(costs.mean(axis=1).min())
+
+
+def test_fewer_words_are_the_first_of_more():
+    bags, book = corpus(4)
+    whole = Coverage(book, 7).fit(bags)
+    for n_kept in range(1, 7):
+        saw = Coverage(book, n_kept).fit(bags)
+        assert saw.order_.tolist() == whole.order_[:n_kept].tolist()
+        assert saw.selection_.scores == whole.selection_.scores[:n_kept]
+
+
+def test_it_codes_alone_and_needs_no_certificate():
+    bags, book = corpus(5)
+    saw = Coverage(book, 3).fit(bags)
+    assert saw.codebook_ == book.only(saw.selection_.kept)
+    assert saw.selection_.certificate is None
+    assert saw.selection_.parameters["n_sample"] == bags.n_descriptors
+    assert Coverage(book, 3, n_sample=8).fit(bags).selection_.parameters["n_sample"] == 8
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, None, "all"])
+def test_samples_are_counted_in_whole_numbers(wrong):
+    bags, book = corpus(6)
+    with pytest.raises(ParameterError, match=r"n_sample must be a whole number from 1 up; got"):
+        Coverage(book, 3, n_sample=wrong).fit(bags)
+
+
+def test_bags_without_descriptors_cannot_be_covered():
+    with pytest.raises(DataError, match="no descriptors to cover"):
+        Coverage(corpus(7)[1], 3).fit([np.zeros((0, 2))])
+
+
+def test_who_has_no_labels_is_told_of_it_first():
+    with pytest.raises(DataError, match="Choose without labels by Coverage, "):
+        check_labels(np.zeros(4), 4)

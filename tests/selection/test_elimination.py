@@ -1,0 +1,226 @@
+"""From all words to a few: sizes, planted answers, interruptions, thin problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.errors import ParameterError
+from bowsaw.inference.whatif import whatif
+from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.scores.make import SCORES, make_score
+from bowsaw.selection import elimination
+from bowsaw.selection.elimination import check_sizes, default_sizes, eliminate
+from bowsaw.selection.trail import TrailFile
+
+N_WORDS = 24
+SIZES = [24, 15, 9, 4]
+
+
+def planted(n_each=10, seed=6):
+    """Four classes, each with a word of its own (0 to 3), and twenty words that tell nothing.
+
+    All lie on a line, the four in pairs at its ends: were one of them pruned, its descriptors would
+    fall to the other of its pair, and two classes would look alike. So the four are the one right
+    answer for four words.
+    """
+    random = np.random.default_rng(seed)
+    along = np.concatenate([[6, 18, 238, 250], np.linspace(60, 196, N_WORDS - 4)]) / 250
+    labels = np.repeat(np.arange(4), n_each)
+    counts = random.integers(0, 4, (len(labels), N_WORDS))
+    counts[:, :4] = random.random((len(labels), 4)) < 0.08
+    counts[np.arange(len(labels)), labels] = random.integers(12, 20, len(labels))
+    bags = [(np.repeat(along, row) + random.normal(0, 0.004, row.sum()))[:, None] for row in counts]
+    book = bs.Codebook(along[:, None], np.arange(N_WORDS) + 50)
+    return bs.Bags.from_list(bags), labels, book
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return planted()
+
+
+def walked(problem, sizes=SIZES, score="leave-one-out", n_jobs=1, coding="hard", **options):
+    bags, labels, book = problem
+    told = {"sharpness": 3000.0} if coding == "soft" else {}
+    state = whatif(book, bags, coding=coding, n_jobs=n_jobs, **told)
+    begun = make_score(score).begin(labels, int(labels.max()) + 1, bags.counts)
+    return eliminate(state, begun, sizes, **options)
+
+
+def outcome(trail):
+    return [
+        (s.kept.tolist(), s.fell.tolist(), s.score, s.n_tried, s.n_swapped) for s in trail.stops
+    ]
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_planted_words_survive(problem, coding):
+    trail = walked(problem, coding=coding)
+    assert trail.stops[-1].kept.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_every_score_can_lead_the_way(problem, score):
+    trail = walked(problem, score=score)
+    assert trail.sizes == SIZES
+    bags, labels, book = problem
+    for stop in trail.stops:
+        state = whatif(book, bags).reset(book.ids[stop.kept])
+        fresh = make_score(score).begin(labels, 4, bags.counts).update(state.histograms)
+        assert stop.score == pytest.approx(fresh, rel=1e-9)
+
+
+def test_sizes_are_right_and_every_size_is_a_part_of_the_stop_above(problem):
+    trail = walked(problem)
+    assert trail.sizes == SIZES
+    for above, below in zip(trail.stops[:-1], trail.stops[1:], strict=True):
+        assert len(below.fell) == above.n_kept - below.n_kept
+        for n in range(below.n_kept + 1, above.n_kept + 1):
+            words = trail.at(n)
+            assert len(set(words.tolist())) == n
+            assert set(words.tolist()) <= set(above.kept.tolist())
+        # Without a swap, a stop is what is left of the one above.
+        left = np.setdiff1d(above.kept, below.fell)
+        assert below.n_swapped > 0 or below.kept.tolist() == left.tolist()
+
+
+def test_a_large_step_drops_what_the_regression_misses_least(problem, monkeypatch):
+    monkeypatch.setattr(elimination, "EXACT_BELOW", 0)
+    monkeypatch.setattr(elimination, "MOST", 1.0)
+    monkeypatch.setattr(elimination, "PACE", 1)
+    bags, labels, book = problem
+    trail = walked(problem, [24, 10], repair=0)
+    score = LeaveOneOut().begin(labels, 4)
+    histograms = whatif(book, bags).histograms
+    score.update(histograms)
+    assert trail.stops[1].fell.tolist() == score.least_missed(histograms, 14).tolist()
+
+
+def test_a_single_step_drops_the_word_without_which_the_score_is_highest(problem, monkeypatch):
+    monkeypatch.setattr(elimination, "N_TRIED", N_WORDS)
+    bags, labels, book = problem
+    trail = walked(problem, [24, 23], repair=0)
+    values = [
+        LeaveOneOut().begin(labels, 4).update(whatif(book, bags).without([book.ids[k]]).histograms)
+        for k in range(N_WORDS)
+    ]
+    assert trail.stops[1].fell.tolist() == [int(np.argmax(values))]
+    assert trail.stops[1].score == pytest.approx(max(values), rel=1e-12)
+
+
+@pytest.mark.parametrize("score", ["leave-one-out", "counts"])
+def test_swaps_repair_what_a_bad_elimination_did(problem, score, monkeypatch):
+    # The worst possible guide: the words that are missed most go first.
+    def worst(self, n_gone, rng):
+        return self._ids[self.positions()[:n_gone]]
+
+    monkeypatch.setattr(elimination._Walk, "_least_missed", worst)
+    none = walked(problem, [24, 6], score, repair=0).stops[-1]
+    some = walked(problem, [24, 6], score, repair=18).stops[-1]
+    assert (none.n_tried, none.n_swapped, some.n_tried) == (0, 0, 18)
+    assert some.n_swapped > 0
+    assert some.score > none.score
+    assert len(set(some.kept.tolist())) == 6
+
+
+def test_large_stops_try_fewer_swaps(problem, monkeypatch):
+    monkeypatch.setattr(elimination, "FULL_REPAIR", 6)
+    trail = walked(problem, [24, 18, 12, 6], repair=4)
+    assert [stop.n_tried for stop in trail.stops] == [0, 2, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("coding", "score"), [("hard", "leave-one-out"), ("soft", "leave-one-out"), ("hard", "counts")]
+)
+def test_the_same_seed_gives_the_same_words_on_any_number_of_threads(problem, coding, score):
+    first = walked(problem, coding=coding, score=score, seed=3)
+    other = walked(problem, coding=coding, score=score, seed=3, n_jobs=2)
+    assert outcome(other) == outcome(first)
+
+
+class Bomb(LeaveOneOut):
+    """Goes off at a number of words."""
+
+    at = 0
+
+    def update(self, histograms, changed=None):
+        if histograms.shape[1] == Bomb.at:
+            raise KeyboardInterrupt
+        return super().update(histograms, changed)
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_killed_and_resumed_is_uninterrupted(problem, coding, tmp_path):
+    whole = walked(problem, coding=coding)
+    file = tmp_path / "trail"
+    # Killed in the middle of a way, at a stop, and among the swaps of the last one; each time all
+    # stops before are in the file.
+    for at, n_stops in ((20, 1), (15, 1), (12, 2), (6, 3), (4, 3)):
+        Bomb.at = at
+        with pytest.raises(KeyboardInterrupt):
+            walked(problem, coding=coding, score=Bomb(), file=TrailFile(file, {"problem": 1}))
+        assert len(TrailFile(file, {"problem": 1}).load()) == n_stops
+    again = walked(problem, coding=coding, file=TrailFile(file, {"problem": 1}))
+    assert outcome(again) == outcome(whole)
+    # And a finished trail is only read.
+    Bomb.at = 24
+    read = walked(problem, coding=coding, score=Bomb(), file=TrailFile(file, {"problem": 1}))
+    assert outcome(read) == outcome(whole)
+
+
+def test_more_words_than_bags_are_no_special_case():
+    random = np.random.default_rng(0)
+    words = random.normal(size=(150, 3))
+    labels = np.arange(30) % 2
+    bags = [random.normal([2.0 * label, 0, 0], 1.0, size=(40, 3)) for label in labels]
+    problem = bs.Bags.from_list(bags), labels, bs.Codebook(words)
+    trail = walked(problem, [150, 90, 40, 10], repair=3)
+    assert trail.sizes == [150, 90, 40, 10]
+    assert np.isfinite([stop.score for stop in trail.stops]).all()
+    random_values = []
+    for seed in range(5):
+        kept = np.random.default_rng(seed).choice(150, 10, replace=False)
+        histograms = whatif(problem[2], problem[0]).reset(kept).histograms
+        random_values.append(LeaveOneOut().begin(labels, 2).update(histograms))
+    assert trail.stops[-1].score > max(random_values)
+
+
+def test_bags_that_are_all_alike_lose_any_words():
+    bags = bs.Bags.from_list([np.arange(12.0)[:, None]] * 6)
+    problem = bags, np.array([0, 0, 0, 1, 1, 1]), bs.Codebook(np.arange(12.0)[:, None])
+    for score in sorted(SCORES):
+        trail = walked(problem, [12, 5, 1], score)
+        assert trail.sizes == [12, 5, 1]
+        assert np.isfinite([stop.score for stop in trail.stops]).all()
+
+
+def test_a_class_may_have_one_bag(problem):
+    bags, labels, book = problem
+    rows = np.concatenate([[0], np.arange(10, 40)])
+    trail = walked((bags[rows], labels[rows], book))
+    assert trail.sizes == SIZES
+
+
+def test_default_sizes_fall_in_equal_ratios():
+    for n_words in (5000, 1000, 300):
+        sizes = default_sizes(n_words)
+        assert (sizes[0], sizes[-1], len(sizes)) == (n_words, 10, 24)
+        large = np.array([size for size in sizes if size > 100])
+        ratios = large[1:] / large[:-1]
+        assert np.ptp(ratios) < 0.01
+    assert default_sizes(1) == [1]
+    assert default_sizes(11) == [11, 10]
+
+
+def test_sizes_are_sorted_and_the_full_one_is_added():
+    assert check_sizes([5, 20, 5], 30) == [30, 20, 5]
+    assert check_sizes((30,), 30) == [30]
+    assert check_sizes(None, 30) == default_sizes(30)
+
+
+@pytest.mark.parametrize("wrong", [[], [0], [31], [2.5], "ten", 5, [True], [None]])
+def test_sizes_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ParameterError, match=r"sizes must be whole numbers from 1 to 30 .* got"):
+        check_sizes(wrong, 30)
