@@ -43,7 +43,10 @@ CHUNK = 1000
 
 def steps_of(size: int) -> int:
     """Return how many steps words are refined: one costs more the more words there are."""
-    return 200 if size <= 100 else 100 if size <= 200 else 60
+    for most, n_steps in ((20, 200), (100, 300), (200, 150), (500, 60)):
+        if size <= most:
+            return n_steps
+    return 40
 
 
 class Bench:
@@ -83,7 +86,13 @@ class Bench:
         if method == "annealed":
             return bs.Annealing(random_state=self.index, **told)
         if method == "refined":
-            return bs.Refinement(random_state=self.index, n_steps=steps_of(size), **told)
+            return bs.Refinement(
+                start=bs.RandomSubset(None, random_state=self.index),
+                n_folds=0,
+                n_steps=steps_of(size),
+                random_state=self.index,
+                **told,
+            )
         return bs.RandomSubset(random_state=self.index, **told)
 
     def cell(self, method: str, size: int, coding: Any) -> dict[str, Any]:

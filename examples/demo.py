@@ -1,4 +1,4 @@
-"""From photographs to an accuracy, with the commands that a user would type.
+"""From photographs to a pruned codebook and its accuracy, with the commands that a user would type.
 
 The pictures are those that scikit-image ships, so nothing is downloaded. Each becomes one class: a
 grid of tiles that do not overlap is cut out of it, so whichever tiles a split puts into the
@@ -44,7 +44,7 @@ CLASSES = {
     "tissue": "ihc.png",
 }
 
-WORDS = "200"
+WORDS, KEPT = "200", "20"
 CODEBOOK, TRAIN = "10", "10"
 """Tiles a class whose descriptors become words, and that the classifier learns from."""
 
@@ -94,14 +94,15 @@ def size_of(path: Path) -> str:
 
 
 def main(folder: Path = Path("demo")) -> None:
-    """Cut, extract, train, encode, evaluate, and say what was found and where."""
+    """Cut, extract, train, encode, evaluate, prune, and say what was found and where."""
     begin = time.perf_counter()
     pictures, store = folder / "pictures", folder / "pictures.store"
     book, histograms = folder / "book.safetensors", folder / "histograms.npz"
-    result = folder / "result.json"
+    small, result = folder / "small.safetensors", folder / "result.json"
+    large_alone, small_alone = folder / "large.json", folder / "small.json"
     for old in (pictures, store):
         shutil.rmtree(old, ignore_errors=True)
-    for old in (book, histograms, result):
+    for old in (book, histograms, result, small, large_alone, small_alone):
         old.unlink(missing_ok=True)
 
     n_tiles = write_pictures(pictures)
@@ -115,20 +116,28 @@ def main(folder: Path = Path("demo")) -> None:
     run("encode", book, store, "-o", histograms)
     run("inspect", book)
     run("evaluate", store, "--words", WORDS, *parts, "--splits", "5", "-o", result)
+    run("prune", book, store, "--part", "train", *parts, "--keep", KEPT, "-o", small)
+    for words, output in ((book, large_alone), (small, small_alone)):
+        run("evaluate", store, "--codebook", words, *parts, "--splits", "1", "-o", output)
 
-    found = Evaluation.from_json(result.read_bytes())
+    found, large, pruned = (
+        Evaluation.from_json(path.read_bytes()) for path in (result, large_alone, small_alone)
+    )
     seconds = time.perf_counter() - begin
     print(
         f"\nFound in {seconds:.0f} s: {found.mean('sqrt'):.1%} of the test tiles "
         f"are recognised, ± {found.std('sqrt'):.1%} over {found.n_splits} splits.\n"
         f"(Mean per-class accuracy, square-rooted histograms of {WORDS} words; guessing would get "
         f"{1 / len(found.classes):.0%}.)\n"
+        f"Pruned to {KEPT} words, which code alone: {pruned.mean('sqrt'):.1%} of the first split's "
+        f"test tiles, where all {WORDS} get {large.mean('sqrt'):.1%}.\n"
         "The files:"
     )
     for path, what in (
         (pictures, f"{n_tiles} tiles, one folder a class"),
         (store, f"{found.data['n_descriptors']} descriptors of {found.data['n_dims']} numbers"),
         (book, f"{WORDS} words learned from {CODEBOOK} tiles a class"),
+        (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles a class"),
         (histograms, "one row a tile, one column a word"),
         (result, "every split: accuracy, confusion matrix, parameters"),
     ):

@@ -101,12 +101,30 @@ CASES = [
             ("--keep 3 --part train --train 1", DataError, "class 'brick' has 1 image to choose"),
             ("--keep 3 --sharpness 3", ParameterError, "belongs to soft coding"),
             ("--keep 3 --coding soft --sharpness 0", ParameterError, "sharpness must be"),
-            ("--keep 3 --paper --steps 9", ParameterError, "--steps would change it"),
-            ("--keep 3 --method coverage --steps 9", ParameterError, "--steps looks at classes"),
-            ("--keep 3 --method coverage --paper", ParameterError, "--paper looks at classes"),
-            ("--max-loss 0 --method coverage", ParameterError, "--max-loss looks at classes"),
-            ("--max-loss 0 --steps 9", ParameterError, "--steps is of the search at one size"),
-            ("--max-loss 0 --paper", ParameterError, "--paper is of the search at one size"),
+            (
+                "--keep 3 --score counts",
+                ParameterError,
+                "--score is not an option of --method refinement",
+            ),
+            ("--keep 3 --refine 9", ParameterError, "--refine is not an option of --method refin"),
+            (
+                "--keep 3 --method annealing --paper --steps 9",
+                ParameterError,
+                "--steps is not an option of --paper: it takes no such",
+            ),
+            ("--keep 3 --method coverage --steps 9", ParameterError, "it takes no such option"),
+            (
+                "--keep 3 --method coverage --paper",
+                ParameterError,
+                "--paper is not an option of --method coverage",
+            ),
+            (
+                "--max-loss 0 --method coverage",
+                ParameterError,
+                "--method is not an option of --max-loss",
+            ),
+            ("--max-loss 0 --steps 9", ParameterError, "--steps is not an option of --max-loss"),
+            ("--max-loss 0 --paper", ParameterError, "--paper is not an option of --max-loss"),
         )
     ),
     # encode

@@ -10,7 +10,7 @@ import pytest
 
 from bowsaw.cli.main import parser
 from bowsaw.cli.options import check_output
-from bowsaw.cli.pruning import recommended
+from bowsaw.cli.pruning import METHODS
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
@@ -152,9 +152,11 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(tmp_path, monk
 
 
 def test_what_prune_does_by_default_is_told():
-    usual = recommended(None)
-    for flag, name in (("--score", "score"), ("--steps", "n_steps"), ("--refine", "refine")):
+    assert "(default: refinement)" in help_of("prune", "--method")
+    usual = METHODS["annealing"](None)
+    for flag, name in (("--score", "score"), ("--steps", "n_steps")):
         assert f"(default: {getattr(usual, name)}" in help_of("prune", flag)
+    assert f"(default: {METHODS['refinement'](None).n_steps})" in help_of("prune", "--steps")
 
 
 @pytest.mark.parametrize("verb", ["train", "encode"])

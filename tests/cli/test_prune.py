@@ -17,15 +17,18 @@ from bowsaw import Store, load, save
 from bowsaw.cli import pruning
 from bowsaw.cli.main import parser
 from bowsaw.cli.prune import _next
-from bowsaw.cli.pruning import recommended, task_of
+from bowsaw.cli.pruning import task_of
 from bowsaw.errors import DataError, LeakError, MismatchError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.coverage import Coverage
+from bowsaw.selection.refinement import Refinement
 from bowsaw.selection.search import Search
+from bowsaw.selection.slopes import Slopes
 from bowsaw.selection.trail import TrailFile
 
-QUICK = ("--steps", 60, "--refine", 2)
+QUICK = ("--method", "annealing", "--steps", 60)
+MOVED = ("--steps", 4, "--folds", 0)
 
 
 @pytest.fixture
@@ -53,8 +56,8 @@ def chosen_by(made):
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_prune_is_the_estimator(prune, made, chosen_by, coding):
     prune("--keep", 5, *QUICK, "--seed", 0, "--coding", coding, "--score", "presence").lines()
-    twin = recommended(load(made.book), 5, coding=coding)
-    twin.set_params(score="presence", n_steps=60, refine=2).fit(*chosen_by)
+    twin = Annealing(load(made.book), 5, coding=coding, score="presence", n_steps=60)
+    twin.fit(*chosen_by)
     small = load("small.safetensors")
     assert np.array_equal(small.words, twin.codebook_.words)
     assert np.array_equal(small.ids, twin.codebook_.ids)
@@ -63,14 +66,30 @@ def test_prune_is_the_estimator(prune, made, chosen_by, coding):
     assert record.get("sharpness") == (40.0 if coding == "soft" else None)
 
 
-def test_words_stay_as_they_are_without_refinement(prune, made):
-    prune("--keep", 5, "--steps", 60, "--refine", 0).lines()
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_words_are_refined_unless_told_otherwise(prune, made, chosen_by, coding):
+    prune("--keep", 5, *MOVED, "--seed", 0, "--coding", coding).lines()
+    twin = Refinement(load(made.book), 5, n_steps=4, n_folds=0, coding=coding)
+    twin.fit(*chosen_by)
+    small = load("small.safetensors")
+    assert np.array_equal(small.words, twin.codebook_.words)
+    assert np.array_equal(small.ids, twin.codebook_.ids)
+    told = small.provenance["pruned"]
+    assert told["selection"]["method"] == "refinement"
+    assert told["selection"]["parameters"]["moved"] == pytest.approx(twin.moved_, rel=1e-5)
+    ends = [-twin.errors_[0], -twin.errors_[-1]]
+    assert told["scores"] == pytest.approx(ends, rel=1e-5)
+
+
+@pytest.mark.parametrize("words", [QUICK, ("--steps", 0)])
+def test_words_stay_as_they_are_without_refinement(prune, made, words):
+    prune("--keep", 5, *words).lines()
     small = load("small.safetensors")
     assert np.array_equal(small.words, load(made.book).only(small.ids).words)
 
 
 def test_the_published_search_is_the_papers(prune, made, chosen_by):
-    prune("--keep", 5, "--paper").lines()
+    prune("--keep", 5, "--method", "annealing", "--paper").lines()
     twin = Annealing.paper(load(made.book), 5).fit(*chosen_by)
     assert np.array_equal(load("small.safetensors").ids, twin.codebook_.ids)
 
@@ -113,7 +132,7 @@ def test_a_loss_that_is_allowed_sets_the_size(prune, made, chosen_by):
 
 @pytest.mark.parametrize("flags", [("--perplexity", 3), ("--sharpness", "auto")])
 def test_a_sharpness_is_learned_from_the_images_that_choose(prune, made, chosen_by, flags):
-    prune("--keep", 5, "--steps", 5, "--refine", 0, "--coding", "soft", *flags).lines()
+    prune("--keep", 5, *MOVED, "--coding", "soft", *flags).lines()
     name, value = flags[0].strip("-"), flags[1]
     coder = pruning.BagOfWords(load(made.book), coding="soft", **{name: value}).fit(*chosen_by)
     record = load("small.safetensors").provenance["pruned"]
@@ -139,7 +158,7 @@ def least_bytes(prune, *words: object) -> int:
 
 @pytest.mark.parametrize(
     "words",
-    [("--steps", 30, "--refine", 0), ("--steps", 30, "--refine", 2), ("--method", "coverage")],
+    [("--method", "annealing", "--steps", 30), MOVED, ("--method", "coverage")],
 )
 def test_a_file_is_as_large_as_allowed(prune, words):
     least = least_bytes(prune, *words)
@@ -159,7 +178,7 @@ def test_a_file_that_came_out_too_large_is_kept_and_told(prune, monkeypatch):
     # Scores of no length and no parameters: the record is longer in fact than was foreseen.
     monkeypatch.setattr(pruning, "LONGEST", 0.0)
     monkeypatch.setattr(pruning, "settings", lambda _: {})
-    words = ("--steps", 30, "--refine", 2)
+    words = ("--method", "annealing", "--steps", 30)
     least = least_bytes(prune, *words)
     found = prune("--max-bytes", least, *words)
     assert found.code == ParameterError.exit_code
@@ -181,7 +200,7 @@ def test_the_file_says_who_chose_its_words(prune, made, chosen_by):
     assert told["limit"] == "keep"
     assert told["selection"]["method"] == "annealing"
     assert told["selection"]["codes_with"] == "pruned"
-    assert told["selection"]["parameters"]["refine"] == 2
+    assert told["selection"]["parameters"]["n_steps"] == 60
     assert told["moves_left"] == 0
     seen = np.union1d(book.trained_on, chosen_by[0].digests)
     assert np.array_equal(small.trained_on, seen)
@@ -227,7 +246,7 @@ def test_images_that_chose_words_cannot_test_them(prune, bowsaw, made, parts):
 
 
 def test_prune_says_what_it_did_and_claims_no_accuracy(prune, made):
-    found = prune("--keep", 5, *QUICK)
+    found = prune("--keep", 5, *MOVED)
     first, score, moved = found.lines()
     sizes = [Path(path).stat().st_size for path in ("small.safetensors", made.book)]
     kilobytes = [f"{size / 1000:.0f} kB" for size in sizes]
@@ -235,7 +254,7 @@ def test_prune_says_what_it_did_and_claims_no_accuracy(prune, made):
         f"small.safetensors: 5 of 12 words, {kilobytes[0]} instead of {kilobytes[1]}, "
     )
     assert re.fullmatch(
-        r"score: leave-one-out, from -0\.\d+ to -0\.\d+ in 60 moves \(higher is better\)", score
+        r"score: leave-one-out, from -0\.\d+ to -0\.\d+ in 4 steps \(higher is better\)", score
     )
     assert moved.startswith("refined: the words moved by ")
     assert found.err == (
@@ -303,8 +322,8 @@ def test_an_interrupted_search_keeps_the_best_and_goes_on(prune, content, steps,
     torn = prune(*words)
     assert (torn.code, torn.out) == (128 + number, "")
     assert torn.complaint == (
-        f"bowsaw: {'interrupted' if number == signal.SIGINT else 'terminated'}. 40 of 60 moves "
-        "were tried; the best words so far are in small.safetensors, and the same command with "
+        f"bowsaw: {'interrupted' if number == signal.SIGINT else 'terminated'}. 40 of 60 steps "
+        "were done; the best words so far are in small.safetensors, and the same command with "
         "--resume goes on."
     )
     assert PARTIAL.exists()
@@ -317,6 +336,46 @@ def test_an_interrupted_search_keeps_the_best_and_goes_on(prune, content, steps,
     steps.n_calls = 0
     prune(*words, "--resume").lines()
     assert steps.n_calls < 60
+    assert content(Path("small.safetensors")) == content(Path("whole.safetensors"))
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "small.safetensors",
+        "whole.safetensors",
+    ]
+
+
+def test_an_interrupted_refinement_keeps_its_words_and_goes_on(prune, content, monkeypatch):
+    slopes = Interrupter(Slopes.gradient)
+    monkeypatch.setattr(Slopes, "gradient", slopes)
+    words = ("--keep", 5, "--steps", 9, "--folds", 0)
+    prune(*words, output="whole.safetensors").lines()
+    slopes.n_left = 6
+    torn = prune(*words)
+    assert torn.code == 130
+    assert "5 of 9 steps were done; the best words so far are in" in torn.complaint
+    assert load("small.safetensors").provenance["pruned"]["moves_left"] == 4
+    slopes.n_calls = 0
+    prune(*words, "--resume").lines()
+    assert slopes.n_calls == 4
+    assert content(Path("small.safetensors")) == content(Path("whole.safetensors"))
+    assert not PARTIAL.exists()
+
+
+def test_an_interrupted_check_goes_on(prune, content, monkeypatch):
+    slopes = Interrupter(Slopes.gradient)
+    monkeypatch.setattr(Slopes, "gradient", slopes)
+    words = ("--keep", 5, "--steps", 4, "--folds", 3)
+    found = prune(*words, output="whole.safetensors")
+    total = slopes.n_calls
+    [line] = [line for line in found.lines() if line.startswith("on images held out: error 0.")]
+    assert line.endswith("which is as far as they went")
+    # In the second fold: the words to begin with and the first fold are kept.
+    slopes.n_left = 6
+    torn = prune(*words)
+    assert torn.code == 130
+    assert "the same command with --resume goes on" in torn.complaint
+    slopes.n_calls = 0
+    prune(*words, "--resume").lines()
+    assert slopes.n_calls == total - 4
     assert content(Path("small.safetensors")) == content(Path("whole.safetensors"))
     assert sorted(path.name for path in Path().iterdir()) == [
         "small.safetensors",
@@ -346,7 +405,8 @@ def test_resume_with_nothing_to_go_on_with_says_so(prune, steps):
     ("words", "told"),
     [
         (("--keep", 6, *QUICK), "n_kept was 5 and is 6"),
-        (("--keep", 5, "--steps", 61, "--refine", 2), "n_steps was 60 and is 61"),
+        (("--keep", 5, "--method", "annealing", "--steps", 61), "n_steps was 60 and is 61"),
+        (("--keep", 5, "--steps", 60), "method was Annealing and is Refinement"),
         (("--keep", 5, *QUICK, "--score", "mrmr"), "score was leave-one-out and is mrmr"),
         (("--keep", 5, *QUICK, "--seed", 1), "seed was 0 and is 1"),
         (("--max-loss", 0.1), "method was Annealing and is PruningPath"),

@@ -23,6 +23,7 @@ from bowsaw.selection.bottleneck import BottleneckSelector
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
 from bowsaw.selection.reconstruction import RidgeReconstruction
+from bowsaw.selection.refinement import Refinement
 from bowsaw.selection.separability import SeparabilityMerging
 from bowsaw.selection.stumps import BoostedStumps
 from bowsaw.selection.winn import WinnMerging
@@ -90,6 +91,11 @@ SELECTORS = {
     "winn": WinnMerging(BOOK, 5),
     "annealing": Annealing(BOOK, 5, n_steps=250),
     "annealing, soft": Annealing(BOOK, 5, n_steps=300, coding="soft"),
+    "refinement": Refinement(BOOK, 5, start=RandomSubset(BOOK), n_steps=100, n_folds=0),
+    "refinement, soft": Refinement(
+        BOOK, 5, start=RandomSubset(BOOK), n_steps=100, n_folds=0, coding="soft"
+    ),
+    "refinement, checked": Refinement(BOOK, 5, start=FarthestPoint(BOOK), n_steps=60, n_folds=1),
 }
 NEED_A_DIFFERENCE = {"separability"}
 LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]
@@ -108,6 +114,13 @@ def outcome(saw):
     selection = saw.selection_
     words = selection.groups if selection.kept is None else selection.kept
     return words.tolist(), selection.scores, saw.codebook_, saw.transform(BAGS[::5]).tolist()
+
+
+def heirs_of_the_informative(saw):
+    """The words of a codebook that are the nearest to one of the four."""
+    four = BOOK.only(sorted(INFORMATIVE)).words
+    squares = ((four[:, None] - saw.codebook_.words) ** 2).sum(axis=2)
+    return set(squares.argmin(axis=1).tolist())
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +168,11 @@ def test_a_selection_says_what_it_codes_with(saw, name):
     elif isinstance(saw, Retrained):
         assert selection.n_coding_words == 5
     else:
-        assert saw.codebook_ == BOOK.only(selection.kept)
+        if isinstance(saw, Refinement):
+            assert np.array_equal(saw.codebook_.ids, selection.kept)
+            assert saw.moved_ > 0 or saw.check_.n_steps == 0
+        else:
+            assert saw.codebook_ == BOOK.only(selection.kept)
         # In the order of the codebook, so that ties fall as they do there.
         assert (np.diff(BOOK.positions(selection.kept)) > 0).all()
 
@@ -163,6 +180,10 @@ def test_a_selection_says_what_it_codes_with(saw, name):
 @SUPERVISED
 def test_planted_words_are_found(name):
     saw = made(name, n_kept=N_INFORMATIVE).fit(BAGS, Y)
+    if isinstance(saw, Refinement):
+        # Wherever the words began: each of the four has a moved word of its own.
+        assert len(heirs_of_the_informative(saw)) == N_INFORMATIVE
+        return
     if saw.selection_.kept is not None:
         assert set(saw.selection_.kept.tolist()) == INFORMATIVE
         return
@@ -177,7 +198,9 @@ def test_names_of_classes_do_not_matter(saw, name):
     # The order of the names is the order of the classes, so this renames and reorders both.
     renamed = {"pine": 3, "oak": 41, "ash": 7, "elm": 0}
     again = made(name).fit(BAGS, [renamed[label] for label in Y])
-    if saw.selection_.kept is not None:
+    if isinstance(saw, Refinement):
+        assert len(heirs_of_the_informative(again)) == N_INFORMATIVE
+    elif saw.selection_.kept is not None:
         assert set(again.selection_.kept.tolist()) >= INFORMATIVE
     assert again.classes_.tolist() == [0, 3, 7, 41]
     assert saw.classes_.tolist() == ["ash", "elm", "oak", "pine"]

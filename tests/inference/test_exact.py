@@ -185,6 +185,66 @@ def test_undoing_restores_what_every_descriptor_had(monkeypatch, n_bags, n_kept,
     assert n_changed > 60 * 900 / n_kept / 2
 
 
+def assert_seated(state):
+    """Every far descriptor has a place of its segment, and there what it has itself."""
+    gathering, sketch = state._gather(np.empty(0, dtype=np.int64)), state._sketch
+    far = np.flatnonzero(state._rank == 255)
+    at = gathering._place[far]
+    segment = np.searchsorted(state._index.rows, far, side="right") - 1
+    assert (at >= gathering.starts[segment]).all()
+    assert (at < gathering.starts[segment] + gathering.n_seated[segment]).all()
+    np.testing.assert_array_equal(gathering._at_row[at], far)
+    np.testing.assert_array_equal(gathering._at_code[at], state._word[far])
+    least = state._score[far] - state._margin[far]
+    np.testing.assert_array_equal(gathering._at_least[at], least)
+    np.testing.assert_array_equal(gathering._at_rest[at], sketch.rest[far])
+    n_across = gathering._at_sketch.shape[2]
+    rows = gathering._at_sketch[at // n_across, :, at % n_across]
+    np.testing.assert_array_equal(rows, sketch.rows[far])
+    return gathering
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("most", [1, 4])
+def test_far_descriptors_are_gathered_with_what_they_have(monkeypatch, most, n_jobs):
+    random = np.random.default_rng(most)
+    monkeypatch.setattr(index, "SEGMENT_ROWS", 400)
+    rows, words = gravel(random, 2500, 80)
+    bags = cut_at_random(random, rows, 30)
+    state = ExactState(Codebook(words), bags, n_ranked=12, n_jobs=n_jobs)
+    state.reset(random.permutation(80)[:8])
+    gatherings = []
+    for step in range(60):
+        kept, pruned = state.kept, np.setdiff1d(np.arange(80), state.kept)
+        n = int(random.integers(1, most + 1))
+        state.swap(random.permutation(kept)[:n], random.permutation(pruned)[:n])
+        if step % 3:
+            state.undo()
+        # Looking would give places to who has none, and those are to be tried as well.
+        if step % 5 == 0:
+            gathering = assert_seated(state)
+            gatherings += [gathering] if gathering not in gatherings else []
+        assert_is_recoding(state, bags)
+    assert 300 < state.n_far < 2200
+    assert len(gatherings) < 10
+
+
+def test_places_are_given_up_when_few_descriptors_are_far_any_more():
+    random = np.random.default_rng(6)
+    rows, words = gravel(random, 3000, 80)
+    bags = cut_at_random(random, rows, 30)
+    state = ExactState(Codebook(words), bags, n_ranked=12, n_jobs=1)
+    state.reset(np.arange(3)).swap([0], [3])
+    n_before, n_bytes = state._gathering.n_seated.sum(), state.n_bytes
+    state.swap([], np.arange(10, 60))
+    state.swap([10], [70])
+    assert n_before > 1000
+    assert state._gathering.n_seated.sum() < n_before / 5
+    assert state.n_bytes < n_bytes
+    assert_seated(state)
+    assert_is_recoding(state, bags)
+
+
 @pytest.mark.parametrize("n_bags", [1, 300])
 def test_many_descriptors_a_bag_and_few(n_bags):
     # Whole columns are divided at the end of a move, or each entry as it changes.

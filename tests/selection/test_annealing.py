@@ -328,32 +328,11 @@ def test_progress_tells_score_and_acceptance(problem, monkeypatch):
     assert [note for note in notes if note][-1] == f"score {saw.score_:.5g}, {share:.0%} accepted"
 
 
-# -- moved words -----------------------------------------------------------------------------------
-
-
-def test_refining_moves_the_kept_words_and_says_so(problem):
-    bags, y, book = problem
-    plain = Annealing(book, 6, n_steps=30).fit(bags, y)
-    moved = Annealing(book, 6, n_steps=30, refine=5).fit(bags, y)
-    assert moved.selection_.kept.tolist() == plain.selection_.kept.tolist()
-    assert moved.codebook_.ids.tolist() == plain.codebook_.ids.tolist()
-    assert moved.selection_.scores == plain.selection_.scores
-    assert moved.codebook_ != plain.codebook_
-    distance = np.linalg.norm(moved.codebook_.words - plain.codebook_.words, axis=1).mean()
-    told = moved.selection_.parameters
-    assert (told["refine"], told["moved"]) == (5, pytest.approx(distance, rel=1e-3))
-    assert plain.selection_.parameters["moved"] == 0
-    again = bs.BagOfWords(codebook=moved.codebook_).transform(bags)
-    np.testing.assert_array_equal(moved.transform(bags), again)
-    assert Annealing.paper(book, 6).refine == 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_steps": -1}, "n_steps must be a whole number from 0 up; got -1"),
         ({"move_size": 0}, "move_size must be a whole number from 1 up; got 0"),
-        ({"refine": 0.5}, "refine must be a whole number from 0 up; got 0.5"),
         ({"schedule": "slow"}, "schedule must be 'calibrated' or 'published'; got 'slow'"),
         ({"proposals": "all"}, "proposals must be 'random' or 'nearest'; got 'all'"),
         ({"returns": "first"}, "returns must be 'best' or 'last'; got 'first'"),

@@ -3,182 +3,26 @@ import pytest
 from sklearn.base import clone
 
 import bowsaw as bs
-from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.scores.gradient import leave_one_out_gradient
-from bowsaw.scores.make import make_score
-from bowsaw.selection.refinement import refined
-from bowsaw.selection.slopes import SOFTNESS, Pool, Slopes
+from bowsaw.errors import ParameterError
+from bowsaw.selection.descent import Walk, refined
+from bowsaw.selection.nested import check_steps, held_out_error, usual_folds
+from bowsaw.selection.search import Search
+from bowsaw.selection.slopes import Slopes
 
 
-def two_classes(n_bags=24, n_rows=60, seed=0, scale=1.0):
+def two_classes(n_bags=24, n_rows=60, seed=0, apart=0.5):
     # The classes differ in the first coordinate alone; the second is twice as wide and tells
     # nothing, so words that k-means would place are of little use.
     random = np.random.default_rng(seed)
     labels = np.arange(n_bags) % 2
-    rows = [
-        scale * random.normal([0.5 * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels
-    ]
+    rows = [random.normal([apart * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels]
     return bs.Bags.from_list(rows), labels
 
 
-def idle_words(scale=1.0):
-    return bs.Codebook(scale * np.array([[0.2, 2.0], [0.2, -2.0], [0.3, 0.0]]), ids=[7, 3, 9])
-
-
-def score_of(book, bags, labels, **coding):
-    histograms = BagOfWords(book, **coding).transform(bags)
-    return make_score("leave-one-out").begin(labels, 2).update(histograms)
-
-
-@pytest.mark.parametrize("coding", ["hard", "soft"])
-def test_words_that_moved_tell_more_also_of_bags_that_they_have_not_seen(coding):
-    bags, labels = two_classes()
-    unseen, truth = two_classes(n_bags=60, seed=1)
-    options = {"coding": coding, "sharpness": 1.0}
-    better = refined(idle_words(), bags, labels, n_steps=100, **options)
-    assert score_of(better.codebook, bags, labels, **options) > 0.1 + score_of(
-        idle_words(), bags, labels, **options
-    )
-    assert score_of(better.codebook, unseen, truth, **options) > 0.1 + score_of(
-        idle_words(), unseen, truth, **options
-    )
-
-
-def test_the_slopes_of_soft_coding_are_the_limit_of_differences():
-    bags, labels = two_classes(n_bags=10, n_rows=20)
-    pool = Pool(bags, labels, per_bag=20, max_bags=100, seed=0)
-    words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
-    step = Slopes(pool, words, "soft", 0.7, None)
-    _, slopes = step.gradient(words, 0)
-
-    def histograms_of(moved):
-        out = []
-        for bag in bags:
-            exponents = -0.7 * ((bag[:, None] - moved) ** 2).sum(axis=2)
-            weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
-            out.append((weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
-        return np.array(out)
-
-    # The ridge is a share of the mean eigenvalue, which moves with the words; it is held fixed by
-    # the gradient. So the difference is that of Σ G f, linear in the histograms.
-    _, by_entry = leave_one_out_gradient(histograms_of(words), np.eye(2)[labels])
-    direction = np.random.default_rng(0).normal(size=words.shape)
-    small = 1e-5
-    change = histograms_of(words + small * direction) - histograms_of(words - small * direction)
-    expected = float((by_entry * change).sum() / (2 * small))
-    assert float((slopes * direction).sum()) == pytest.approx(expected, rel=1e-3)
-
-
-def test_hard_histograms_are_counts_of_the_nearest_word():
-    bags, labels = two_classes(n_bags=8, n_rows=16)
-    words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
-    step = Slopes(Pool(bags, labels, 16, 100, 0), words, "hard", 1.0, None)
-    error, _ = step.gradient(words, 0)
-    histograms = BagOfWords(bs.Codebook(words)).transform(bags)
-    expected, _ = leave_one_out_gradient(histograms, np.eye(2)[labels])
-    assert error == pytest.approx(expected, rel=1e-6)
-
-
-def test_the_unit_is_the_distance_from_the_nearest_word():
-    bags = bs.Bags.from_list([[[0.0], [3.0]], [[1.0], [4.0]]])
-    step = Slopes(
-        Pool(bags, np.array([0, 1]), 2, 10, 0), np.array([[0.0], [4.0]], "f4"), "hard", 1.0, None
-    )
-    # Squared distances 0, 1, 1 and 0.
-    assert step.unit == pytest.approx(np.sqrt(0.5))
-    assert step._sharpness == pytest.approx(SOFTNESS / 0.5)
-
-
-def test_the_same_words_on_any_number_of_threads_and_for_the_same_seed():
-    bags, labels = two_classes(n_bags=40, n_rows=300)
-    books = [
-        refined(idle_words(), bags, labels, n_steps=8, n_jobs=n_jobs, random_state=seed).codebook
-        for n_jobs, seed in ((1, 0), (2, 0), (2, 1))
-    ]
-    assert np.array_equal(books[0].words, books[1].words)
-    assert not np.array_equal(books[0].words, books[2].words)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 100.0])
-def test_hard_coding_does_not_depend_on_the_unit_of_descriptors(scale):
-    bags, labels = two_classes()
-    large, _ = two_classes(scale=scale)
-    plain = refined(idle_words(), bags, labels, n_steps=10)
-    scaled = refined(idle_words(scale), large, labels, n_steps=10)
-    np.testing.assert_allclose(scaled.codebook.words, scale * plain.codebook.words, rtol=2e-2)
-    assert scaled.moved == pytest.approx(scale * plain.moved, rel=1e-2)
-
-
-def test_ids_stay_and_provenance_tells_what_was_done():
-    bags, labels = two_classes()
-    better = refined(idle_words(), bags, labels, n_steps=5)
-    assert better.codebook.ids.tolist() == [7, 3, 9]
-    told = better.codebook.provenance["refined"]
-    assert told["n_steps"] == 5
-    assert told["moved"] == better.moved > 0
-    distances = np.linalg.norm(better.codebook.words - idle_words().words, axis=1)
-    assert better.moved == pytest.approx(distances.mean(), rel=1e-5)
-
-
-def test_images_that_taught_are_remembered():
-    bags, labels = two_classes(n_bags=4)
-    known = bs.Bags(bags.values, bags.offsets, digests=[5, 6, 7, 8])
-    book = bs.Codebook(idle_words().words, trained_on=[1, 6])
-    assert refined(book, known, labels, n_steps=1).codebook.trained_on.tolist() == [1, 5, 6, 7, 8]
-    assert refined(book, bags, labels, n_steps=1).codebook.trained_on is None
-
-
-def test_no_steps_leave_the_words_as_they_are():
-    bags, labels = two_classes()
-    same = refined(idle_words(), bags, labels, n_steps=0)
-    assert same.codebook == idle_words()
-    assert same.moved == 0
-
-
-def test_a_word_that_no_descriptor_comes_near_stays():
-    bags, labels = two_classes()
-    book = bs.Codebook([[0.2, 2.0], [0.2, -2.0], [1e6, 0.0]])
-    better = refined(book, bags, labels, n_steps=5)
-    assert better.codebook.words[2] == pytest.approx([1e6, 0.0], abs=1e-6)
-    assert not np.array_equal(better.codebook.words[0], book.words[0])
-
-
-def test_more_bags_than_a_step_looks_at_and_empty_bags_are_no_special_case():
-    bags, labels = two_classes(n_bags=30)
-    with_empty = bs.Bags.from_list([*bags, np.empty((0, 2))])
-    better = refined(idle_words(), with_empty, [*labels, 1], n_steps=60, max_bags=16, coding="hard")
-    assert score_of(better.codebook, bags, labels) > 0.05 + score_of(idle_words(), bags, labels)
-
-
-def test_descriptors_that_are_the_words_are_no_special_case():
-    bags = bs.Bags.from_list([[[0.0], [1.0]]] * 4)
-    better = refined(bs.Codebook([[0.0], [1.0]]), bags, [0, 1, 0, 1], n_steps=3)
-    assert np.isfinite(better.codebook.words).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"n_steps": -1}, "n_steps must be a whole number from 0"),
-        ({"rate": 0.0}, "rate must be a number above 0"),
-        ({"per_bag": 0}, "per_bag must be a whole number from 1"),
-        ({"max_bags": 1}, "max_bags must be a whole number from 2"),
-        ({"coding": "fuzzy"}, "coding must be 'hard' or 'soft'"),
-    ],
-)
-def test_wrong_parameters_are_told(options, told):
-    bags, labels = two_classes(n_bags=4)
-    with pytest.raises(ParameterError, match=told):
-        refined(idle_words(), bags, labels, **options)
-
-
-def test_wrong_data_are_told():
-    bags, labels = two_classes(n_bags=4)
-    with pytest.raises(DataError, match="one a bag"):
-        refined(idle_words(), bags, labels[:3])
-    with pytest.raises(DataError, match="no descriptors"):
-        refined(idle_words(), bs.Bags.from_list([np.empty((0, 2))] * 2), [0, 1])
+def unchecked(**options):
+    """A refinement that does all its steps from a random start."""
+    start = bs.RandomSubset(large_book())
+    return bs.Refinement(large_book(), 4, **{"n_folds": 0, "start": start, **options})
 
 
 def interrupting(monkeypatch, after):
@@ -200,12 +44,13 @@ def large_book():
 
 def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(monkeypatch, tmp_path):
     bags, labels = two_classes(n_bags=30)
-    saw = bs.Refinement(large_book(), 4, n_steps=20, checkpoint=tmp_path / "words.partial")
+    saw = unchecked(n_steps=20, checkpoint=tmp_path / "words.partial")
     whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
     interrupting(monkeypatch, after=7)
     part = clone(saw).fit(bags, labels)
     assert len(part.errors_) == 7
     assert part.selection_.parameters["n_steps"] == 7
+    assert part.interrupted_
     assert (tmp_path / "words.partial").exists()
     again = clone(saw).fit(bags, labels)
     assert np.array_equal(again.codebook_.words, whole.codebook_.words)
@@ -215,7 +60,7 @@ def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(monke
 
 def test_the_file_of_another_problem_is_not_used(monkeypatch, tmp_path):
     bags, labels = two_classes(n_bags=30)
-    saw = bs.Refinement(large_book(), 4, n_steps=9, checkpoint=tmp_path / "words.partial")
+    saw = unchecked(n_steps=9, checkpoint=tmp_path / "words.partial")
     interrupting(monkeypatch, after=3)
     clone(saw).fit(bags, labels)
     other = clone(saw).set_params(random_state=1)
@@ -227,13 +72,13 @@ def test_interrupted_before_the_first_step_it_has_nothing_to_keep(monkeypatch):
     bags, labels = two_classes()
     interrupting(monkeypatch, after=0)
     with pytest.raises(KeyboardInterrupt):
-        bs.Refinement(large_book(), 4).fit(bags, labels)
+        unchecked().fit(bags, labels)
 
 
 def test_it_begins_with_the_words_of_the_selector_that_it_is_given():
     bags, labels = two_classes()
     start = bs.FarthestPoint(large_book(), 2)
-    saw = bs.Refinement(large_book(), 4, start=start, n_steps=5).fit(bags, labels)
+    saw = unchecked(start=start, n_steps=5).fit(bags, labels)
     first = bs.FarthestPoint(large_book(), 4).fit(bags)
     assert saw.selection_.kept.tolist() == first.selection_.kept.tolist()
     assert saw.selection_.parameters["start"] == "farthest point"
@@ -246,4 +91,129 @@ def test_a_start_that_needs_the_full_codebook_is_refused():
     bags, labels = two_classes()
     start = bs.BottleneckSelector(large_book(), 4)
     with pytest.raises(ParameterError, match="code alone"):
-        bs.Refinement(large_book(), 4, start=start).fit(bags, labels)
+        unchecked(start=start).fit(bags, labels)
+
+
+# -- how far ---------------------------------------------------------------------------------------
+
+
+def test_words_move_where_that_helps_bags_held_out():
+    bags, labels = two_classes(n_bags=80)
+    saw = bs.Refinement(large_book(), 4, n_steps=40).fit(bags, labels)
+    errors = saw.check_.errors.mean(axis=0)
+    assert saw.check_.marks.tolist() == [0, 5, 10, 20, 40]
+    assert saw.check_.errors.shape == (5, 5)
+    assert len(saw.errors_) == saw.check_.n_steps > 0
+    assert errors.min() < errors[0]
+
+
+def test_words_stay_where_labels_are_noise():
+    # Nothing to learn: moving fits the labels of the bags that move, and costs on others.
+    bags, _ = two_classes(n_bags=60, apart=0.0)
+    labels = np.random.default_rng(4).permutation(np.arange(60) % 3)
+    saw = bs.Refinement(large_book(), 4, n_steps=80).fit(bags, labels)
+    assert saw.check_.n_steps < 80
+    if saw.check_.n_steps == 0:
+        assert saw.moved_ == 0
+        assert np.array_equal(saw.codebook_.words, large_book().only(saw.selection_.kept).words)
+
+
+def test_stopping_cuts_the_same_walk_short():
+    bags, labels = two_classes(n_bags=30)
+    begun = bs.RandomSubset(large_book(), 4).fit(bags).codebook_
+    whole, stopped = (refined(begun, bags, labels, n_steps=8, stop=stop) for stop in (None, 5))
+    np.testing.assert_array_equal(stopped.errors, whole.errors[:5])
+    assert len(whole.errors) == 8
+
+
+def test_the_error_held_out_is_that_of_ridge_regression():
+    random = np.random.default_rng(0)
+    labels = np.arange(30) % 3
+    rows = random.dirichlet(np.ones(6), 40)
+    rows[:30, 0] += 0.3 * labels
+    truth = np.arange(10) % 3
+    found = held_out_error(rows[:30], rows[30:], labels, truth, ridges=[0.1])
+    # By the normal equations, the intercept not shrunk.
+    X, Z, Y = np.sqrt(rows[:30]), np.sqrt(rows[30:]), np.eye(3)[labels]
+    centred = X - X.mean(axis=0)
+    gram = centred.T @ centred
+    ridge = 0.1 * np.trace(gram) / 6
+    slopes = np.linalg.solve(gram + ridge * np.eye(6), centred.T @ (Y - Y.mean(axis=0)))
+    guess = (Z - X.mean(axis=0)) @ slopes + Y.mean(axis=0)
+    assert found == pytest.approx(((guess - np.eye(3)[truth]) ** 2).sum(axis=1).mean())
+
+
+def test_words_to_begin_with_are_chosen_without_the_bags_held_out():
+    bags, labels = two_classes(n_bags=40)
+    seen = []
+
+    def begin(some, some_labels):
+        seen.append((len(some), np.bincount(some_labels).tolist()))
+        return large_book().only([5, 6, 7])
+
+    options = {"rate": 0.1, "per_bag": 16, "max_bags": 100, "coding": "hard", "sharpness": 1.0}
+    check_steps(
+        begin,
+        bags,
+        labels,
+        fingerprint={},
+        n_steps=2,
+        n_folds=3,
+        checkpoint=None,
+        seed=0,
+        n_jobs=1,
+        verbose=False,
+        **options,
+    )
+    assert seen == [(32, [16, 16])] * 3
+
+
+def test_interrupted_while_checking_it_goes_on_to_the_same_end(monkeypatch, tmp_path):
+    bags, labels = two_classes(n_bags=60)
+    saw = unchecked(n_steps=8, n_folds=3, checkpoint=tmp_path / "words.partial")
+    whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
+    interrupting(monkeypatch, after=12)
+    with pytest.raises(KeyboardInterrupt):
+        clone(saw).fit(bags, labels)
+    steps = []
+    plain = Walk.step
+    monkeypatch.setattr(Walk, "step", lambda self: steps.append(1) or plain(self))
+    again = clone(saw).fit(bags, labels)
+    # The first fold of the three was done.
+    assert len(steps) == 2 * 8 + len(whole.errors_)
+    assert np.array_equal(again.check_.errors, whole.check_.errors)
+    assert np.array_equal(again.codebook_.words, whole.codebook_.words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_in_the_search_it_returns_the_best_of_that(monkeypatch, tmp_path):
+    bags, labels = two_classes(n_bags=30)
+    saw = bs.Refinement(large_book(), 4, n_steps=6, checkpoint=tmp_path / "words.partial")
+    whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
+    plain, calls = Search.step, []
+
+    def step(self, temperature):
+        calls.append(temperature)
+        if len(calls) == 60:
+            raise KeyboardInterrupt
+        plain(self, temperature)
+
+    monkeypatch.setattr(Search, "step", step)
+    part = clone(saw).fit(bags, labels)
+    assert part.interrupted_
+    assert len(part.errors_) == 0
+    assert np.array_equal(part.codebook_.words, large_book().only(part.selection_.kept).words)
+    again = clone(saw).fit(bags, labels)
+    assert np.array_equal(again.codebook_.words, whole.codebook_.words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fewer_bags_are_checked_more_often():
+    assert [usual_folds(n) for n in (2, 100, 166, 250, 333, 10**6)] == [5, 5, 3, 2, 2, 1]
+
+
+@pytest.mark.parametrize("n_folds", [-1, 6, 0.5, True])
+def test_folds_that_cannot_be_are_refused(n_folds):
+    bags, labels = two_classes()
+    with pytest.raises(ParameterError, match="n_folds must be None or a whole number from 0 to 5"):
+        unchecked(n_folds=n_folds).fit(bags, labels)

@@ -28,9 +28,14 @@ class PartialFiles:
         self._about = Path(f"{output}.partial.json")
         self._asked = asked
 
+    @property
+    def there(self) -> bool:
+        """Whether there is something to go on with."""
+        return self.search.exists() or bool(self._folds())
+
     def begin(self, command: Command) -> None:
         """Go on, or clear the place."""
-        there = self.search.exists()
+        there = self.there
         if there and command.options.resume:
             self._check()
             return
@@ -68,7 +73,11 @@ class PartialFiles:
 
     def remove(self) -> None:
         """Remove all of them: the work is done, or begins anew."""
-        folds = f"{self.search.name}.fold"
-        for file in self.search.absolute().parent.iterdir():
-            if file.name in (self.search.name, self._about.name) or file.name.startswith(folds):
-                file.unlink()
+        for file in (self.search, self._about, *self._folds()):
+            file.unlink(missing_ok=True)
+
+    def _folds(self) -> list[Path]:
+        """Return the files of stages other than the last."""
+        begins = f"{self.search.name}.fold"
+        folder = self.search.absolute().parent
+        return [file for file in folder.iterdir() if file.name.startswith(begins)]

@@ -23,12 +23,14 @@ from bowsaw.cli.options import (
     whole,
 )
 from bowsaw.cli.partial import PartialFiles
-from bowsaw.cli.pruning import SEARCH, Result, Task, recommended, task_of
+from bowsaw.cli.pruning import METHODS, SEARCH, Result, Task, task_of
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.safetensors import save
+from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.make import SCORES
 from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.refinement import Refinement
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,33 +58,47 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep as few words as cost at most this much accuracy (0.01: one point in a hundred), "
         "by cross-validation with the choice of words inside the folds",
     )
-    usual = recommended(None).get_params()
     search = parser.add_argument_group("search")
     search.add_argument(
         "--method",
-        choices=("annealing", "coverage"),
-        default="annealing",
-        help="annealing: swaps that raise a score of the classes; coverage: words that lie near "
-        "the descriptors, without looking at classes (default: %(default)s)",
-    )
-    search.add_argument(
-        "--score", choices=tuple(SCORES), help=f"what is maximised (default: {usual['score']})"
+        choices=tuple(METHODS),
+        default=next(iter(METHODS)),
+        help="refinement: words of the codebook are moved until they tell the classes best; "
+        "annealing: words stay as they are, swaps raise a score of the classes; coverage: words "
+        "that lie near the descriptors, without looking at classes (default: %(default)s)",
     )
     search.add_argument(
         "--steps",
         type=whole(0),
         metavar="N",
-        help=f"swaps that are tried (default: {usual['n_steps']})",
+        help=f"steps of the refinement (default: {default(Refinement, 'n_steps')}), or swaps that "
+        f"annealing tries (default: {default(Annealing, 'n_steps')})",
+    )
+    search.add_argument(
+        "--folds",
+        type=whole(0),
+        metavar="N",
+        help="times that a fifth of the images is held out to decide how many steps of the "
+        "refinement to do; 0 does all of them unchecked (default: 1 with many images, up to 5 with "
+        "few)",
+    )
+    search.add_argument(
+        "--score",
+        choices=tuple(SCORES),
+        help="what annealing and --max-loss maximise (default: "
+        f"{default(Annealing, 'score')}); refinement knows leave-one-out alone",
+    )
+    search.add_argument(
+        "--paper",
+        action="store_true",
+        help="with --method annealing: the search as published, to compare with",
     )
     search.add_argument(
         "--refine",
         type=whole(0),
         metavar="N",
-        help="steps by which kept words then move to tell classes better; 0 leaves them as they "
-        f"are (default: {usual['refine']}; {default(PruningPath, 'refine')} with --max-loss)",
-    )
-    search.add_argument(
-        "--paper", action="store_true", help="the search as published, to compare with"
+        help="with --max-loss: steps by which the words of each size are moved, in the folds too, "
+        f"which takes long (default: {default(PruningPath, 'refine')}: words stay as they are)",
     )
     search.add_argument(
         "--resume",
@@ -105,7 +121,7 @@ def _run(command: Command) -> None:
     try:
         result = task.run(files.search, verbose=not command.quiet)
     except BaseException as error:
-        if not files.search.exists():
+        if not files.there:
             files.remove()
         elif isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(
@@ -115,7 +131,7 @@ def _run(command: Command) -> None:
     save(task.pruned(result), options.output)
     if result.n_left:
         raise KeyboardInterrupt(
-            f"{result.n_moves:,} of {counted(result.n_moves + result.n_left, 'move')} were tried; "
+            f"{result.n_moves:,} of {counted(result.n_moves + result.n_left, 'step')} were done; "
             f"the best words so far are in {options.output}, and the same command with --resume "
             "goes on."
         )
@@ -133,29 +149,34 @@ def _check_options(options: argparse.Namespace) -> None:
     given = [f"--{name}" for name in SEARCH if getattr(options, name) is not None]
     if options.paper:
         given.append("--paper")
-    if options.method == "coverage":
-        if options.max_loss is not None:
-            given.append("--max-loss")
-        if given:
-            raise ParameterError(
-                f"{given[0]} looks at classes, and --method coverage does not. Leave one of them "
-                "out."
-            )
-    elif options.paper and len(given) > 1:
-        raise ParameterError(
-            f"--paper is the search as published, and {given[0]} would change it. Leave one of "
-            "them out."
+    if options.max_loss is not None:
+        asked, allowed = "--max-loss", {"--score", "--refine"}
+        if options.method != next(iter(METHODS)):
+            given.append("--method")
+    else:
+        asked = f"--method {options.method}"
+        allowed = {
+            "refinement": {"--steps", "--folds"},
+            "annealing": {"--steps", "--score"},
+            "coverage": set(),
+        }[options.method]
+        if options.paper and options.method == "annealing":
+            asked, allowed = "--paper", set()
+            given.remove("--paper")
+    wrong = [flag for flag in given if flag not in allowed]
+    if wrong:
+        usable = (
+            f"it takes {' and '.join(sorted(allowed))}" if allowed else "it takes no such option"
         )
-    elif options.max_loss is not None and (options.paper or options.steps is not None):
         raise ParameterError(
-            f"{'--paper' if options.paper else '--steps'} is of the search at one size, and "
-            "--max-loss walks a path of sizes. Give --keep or --max-bytes instead."
+            f"{wrong[0]} is not an option of {asked}: {usable}. Leave one of them out, or choose "
+            "another --method."
         )
 
 
 def _tell(command: Command, task: Task, result: Result, seconds: float) -> None:
     options, selection = command.options, result.selection
-    first, last = result.scores[0], result.scores[-1]
+    first, last = (result.scores or (0.0,))[0], (result.scores or (0.0,))[-1]
     before, after = (Path(path).stat().st_size for path in (options.codebook, options.output))
     command.say(
         f"{options.output}: {selection.n_columns:,} of {counted(task.book.n_words, 'word')}, "
@@ -166,15 +187,22 @@ def _tell(command: Command, task: Task, result: Result, seconds: float) -> None:
     if options.method == "coverage":
         command.say(f"mean squared distance of a descriptor to its nearest word: {-last:.4g}")
     else:
-        how = f" in {counted(result.n_moves, 'move')}" if result.n_moves else ""
-        command.say(
-            f"score: {selection.parameters['score']}, from {first:.4g} to {last:.4g}{how} (higher "
-            "is better)"
-        )
+        how = f" in {counted(result.n_moves, 'step')}" if result.n_moves else ""
+        score = selection.parameters.get("score", LeaveOneOut.name)
+        command.say(f"score: {score}, from {first:.4g} to {last:.4g}{how} (higher is better)")
     if selection.parameters.get("moved"):
         command.say(
             f"refined: the words moved by {selection.parameters['moved']:.2g} on average "
             "(a descriptor has length 1)"
+        )
+    elif options.method == "refinement" and options.max_loss is None:
+        command.say("refined: not at all, the words are as they were chosen")
+    if result.check is not None:
+        errors = result.check.errors.mean(axis=0)
+        best = int(errors.argmin())
+        command.say(
+            f"on images held out: error {errors[0]:.4f} where the words began, {errors[best]:.4f} "
+            f"after {counted(int(result.check.marks[best]), 'step')}, which is as far as they went"
         )
     if result.estimate is not None:
         command.say(f"estimate: {result.estimate}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,18 @@ from bowsaw.inference.fidelity import Fidelity
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.coverage import Coverage
+from bowsaw.selection.nested import Check
+from bowsaw.selection.refinement import Refinement
 from bowsaw.selection.result import Selection
 from bowsaw.store import Store
 
-recommended = partial(Annealing, refine=300)
-SEARCH = {"score": "score", "steps": "n_steps", "refine": "refine"}
+METHODS: dict[str, type[Selector]] = {
+    "refinement": Refinement,
+    "annealing": Annealing,
+    "coverage": Coverage,
+}
+"""What chooses the words of one size, the best first."""
+SEARCH = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine": "refine"}
 """Options of the search and the parameters that they set."""
 
 _ESTIMATED = ("accuracy", "accuracy_se", "loss", "loss_se")
@@ -53,6 +60,7 @@ class Result:
     n_moves: int = 0
     n_left: int = 0
     estimate: Recommendation | None = None
+    check: Check | None = None
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,9 @@ class Task:
             if getattr(options, name) is not None
         }
         common = {**self.coding, "random_state": options.seed, "n_jobs": options.jobs}
-        if options.method == "coverage":
-            return Coverage(self.book, **common)
         if options.max_loss is not None:
             return PruningPath(self.book, **common, **given)
-        make = Annealing.paper if options.paper else recommended
+        make = Annealing.paper if options.paper else METHODS[options.method]
         saw: Selector = make(self.book, **common).set_params(**given)
         return saw
 
@@ -108,6 +114,12 @@ class Task:
             n_left = 0 if self.n_kept == self.book.n_words else saw.n_steps - n_moves
             found = saw.selection_
             return Result(found, (found.scores[0], saw.score_), n_moves, n_left)
+        if isinstance(saw, Refinement):
+            saw.set_params(n_kept=self.n_kept, checkpoint=checkpoint, verbose=verbose)
+            found = saw.fit(self.bags, self.labels).selection_
+            n_moves = len(saw.errors_)
+            planned = saw.n_steps if saw.check_ is None else saw.check_.n_steps
+            return Result(found, found.scores, n_moves, planned - n_moves, check=saw.check_)
         found = saw.set_params(n_kept=self.n_kept).fit(self.bags).selection_
         return Result(found, found.scores[-1:])
 
@@ -156,7 +168,7 @@ class Task:
             # Its name alone: with the number, allowing more bytes would need more bytes.
             "limit": next(name for name in limits if getattr(options, name) is not None),
             **self.coding,
-            "scores": result.scores,
+            "scores": [*result.scores[:1], *result.scores[1:][-1:]],
             "moves_left": result.n_left,
             "selection": result.selection.record(),
             "version": __version__,
@@ -169,7 +181,13 @@ class Task:
 
     def _longest(self, n_kept: int) -> Codebook:
         """Return a codebook of so many words that says as much as there can be to say."""
-        told = {**settings(self.saw), "n_kept": n_kept, "moved": LONGEST}
+        told = {
+            **settings(self.saw),
+            "n_kept": n_kept,
+            "moved": LONGEST,
+            "start": "annealing",
+            "n_steps_at_most": len(self.bags),
+        }
         scores = (LONGEST,) * (max(told.get("n_steps", 0), n_kept) + 1)
         words = self.book.only(self.book.ids[:n_kept])
         selection = Selection(

@@ -50,8 +50,8 @@ from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
 from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector, check_labels, check_n_kept
+from bowsaw.selection.descent import refined
 from bowsaw.selection.elimination import check_sizes, eliminate
-from bowsaw.selection.refinement import refined
 from bowsaw.selection.result import Selection
 from bowsaw.selection.trail import Trail, TrailFile
 
@@ -75,7 +75,7 @@ class PruningPath(Selector):
     repair : int, default=20
         Pruned words that each stop tries to bring back, fewer above 100 words.
     refine : int, default=0
-        Steps by which :func:`bowsaw.selection.refinement.refined` moves the words of a size after
+        Steps by which :func:`bowsaw.selection.descent.refined` moves the words of a size after
         the choice; the full codebook stays as it is.
     coding : {"hard", "soft"}, default="hard"
         How descriptors are coded.

@@ -118,20 +118,6 @@ def squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def nearest_exactly(rows: NDArray[np.float32], words: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Return each row's nearest word by exact distances alone; the lowest index on a tie."""
-    code = np.empty(len(rows), np.int32)
-    for i in range(len(rows)):
-        nearest = np.inf
-        for k in range(len(words)):
-            distance = squared_distance(rows[i], words[k])
-            if distance < nearest:
-                nearest = distance
-                code[i] = k
-    return code
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
 def _weigh(
     i: int,
     k: Any,

@@ -15,10 +15,6 @@ median |Δ| of some moves from the start times ``warmth``, and falls geometrical
 that at the last step, so that the search ends as a climb. The best state seen is the result;
 ``last_`` is the last.
 
-**Refined**, on request: after the search the kept words are moved a little (``refinement``). They
-are no longer words of the codebook then, and the result says how far they went. Off by default, and
-no part of the published algorithm.
-
 **Cost.** A move of the state and an update of the score; a rejected one is undone, which costs a
 tenth of a move where the state is exact. Memory: that of the state.
 
@@ -34,7 +30,6 @@ import math
 import numbers
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -53,7 +48,6 @@ from bowsaw.seeds import seed_from, stream
 from bowsaw.selection.base import Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.proposals import NearestSwaps, Proposals, RandomSwaps
-from bowsaw.selection.refinement import refined
 from bowsaw.selection.result import Selection
 from bowsaw.selection.search import RENEWAL, Search
 
@@ -88,8 +82,6 @@ class Annealing(Selector):
         For the calibrated schedule: the first temperature over the median |Δscore|; 0 climbs.
     returns : {"best", "last"}, default="best"
         Which state is the result.
-    refine : int, default=0
-        Steps that move the kept words after the search; 0 leaves them where they are.
     coding : {"hard", "soft"}, default="hard"
         How descriptors are coded.
     transfer : str, default="exact"
@@ -152,7 +144,6 @@ class Annealing(Selector):
         cooling: float = 0.9,
         warmth: float = 0.3,
         returns: Literal["best", "last"] = "best",
-        refine: int = 0,
         coding: Literal["hard", "soft"] = "hard",
         transfer: str = "exact",
         sharpness: float = 40.0,
@@ -171,7 +162,6 @@ class Annealing(Selector):
         self.cooling = cooling
         self.warmth = warmth
         self.returns = returns
-        self.refine = refine
         self.coding = coding
         self.transfer = transfer
         self.sharpness = sharpness
@@ -233,6 +223,7 @@ class Annealing(Selector):
         search = Search(state, self._begin(labels, bags), self._proposals(book), seed)
         saved = SearchCheckpoint(self.checkpoint, self._fingerprint(bags, labels, book, seed))
         whole = self._run(search, saved)
+        self.interrupted_ = not whole
         self.best_, self.last_ = (
             book.ids[np.sort(found)] for found in (search.best, search.present)
         )
@@ -250,7 +241,6 @@ class Annealing(Selector):
             certificate=state.fidelity().record(),
             parameters={**self._settings(), "n_steps": search.n_steps},
         )
-        selection = self._refined(selection, bags, labels, seed)
         if whole:
             saved.remove()
         return selection
@@ -284,26 +274,6 @@ class Annealing(Selector):
                 return False
         return True
 
-    def _refined(
-        self, selection: Selection, bags: Bags, labels: NDArray[np.int64], seed: int
-    ) -> Selection:
-        """Return the selection with its words moved, if that is asked for."""
-        if not self.refine:
-            return selection
-        moved = refined(
-            selection.codebook,
-            bags,
-            labels,
-            n_steps=self.refine,
-            coding=self.coding,
-            sharpness=self.sharpness,
-            random_state=seed,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
-        parameters = {**selection.parameters, "moved": float(moved.moved)}
-        return replace(selection, codebook=moved.codebook, parameters=parameters)
-
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":
             return float(max(self.cooling**step, 1e-300))
@@ -327,8 +297,6 @@ class Annealing(Selector):
             "returns": self.returns,
             "coding": self.coding,
             "transfer": self.transfer,
-            "refine": self.refine,
-            "moved": 0.0,
         }
 
     def _fingerprint(
@@ -341,7 +309,7 @@ class Annealing(Selector):
         words = hashlib.sha256(np.ascontiguousarray(book.words).tobytes())
         words.update(book.ids.tobytes())
         # How the result is taken from the search is no part of it.
-        parts = {k: repr(v) for k, v in self._settings().items() if k not in ("returns", "refine")}
+        parts = {k: repr(v) for k, v in self._settings().items() if k != "returns"}
         return {
             **parts,
             "score": [type(score).__name__, told],
@@ -360,7 +328,7 @@ class Annealing(Selector):
         return RandomSwaps(self.move_size)
 
     def _validate(self) -> None:
-        for name, least in (("n_steps", 0), ("move_size", 1), ("refine", 0)):
+        for name, least in (("n_steps", 0), ("move_size", 1)):
             value = getattr(self, name)
             whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
             if not whole or value < least:

@@ -63,10 +63,11 @@ class Index:
     def __len__(self) -> int:
         return len(self.bags) - 1
 
-    def n_entries(self, begin: int, end: int, words: NDArray[np.int64]) -> int:
-        """Return how many entries these words have in segments ``begin`` to ``end``."""
-        starts = self.starts[begin:end]
-        return int((starts[:, 2 * words + 2] - starts[:, 2 * words]).sum())
+    def n_entries(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many entries these words have in each segment, ``(n_segments,)``."""
+        starts = self.starts
+        found: NDArray[np.int64] = (starts[:, 2 * words + 2] - starts[:, 2 * words]).sum(axis=1)
+        return found
 
     @property
     def n_bytes(self) -> int:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 class Piece:
     """What a move changed in some segments, in order: what each descriptor had before.
 
-    ``rows``, ``ranks`` and ``codes`` are those that found their words in lists; ``far_rows``,
-    ``far_codes`` and ``far_scores`` those that were compared with words, afterwards.
+    ``segment`` is the first of them, and ``bags`` are those of all. ``rows``, ``ranks`` and
+    ``codes`` are those that found their words in lists; ``far_rows``, ``far_codes`` and
+    ``far_scores`` those that were compared with words, afterwards.
     """
 
+    segment: int
     bags: slice
     rows: NDArray[np.int32]
     ranks: NDArray[np.uint8]

@@ -23,7 +23,8 @@ changes, so any history of moves gives the bits of a fresh start, those of ``har
 **Far descriptors.** With few words kept, some descriptors have none of them in their lists. They
 remember their word and its score. An incoming word that they do not list is compared with it; when
 their word goes, they are compared with all kept words, which are few. Comparisons are settled by
-float64 distances where float32 leaves doubt, as in ``nearest.search``.
+float64 distances where float32 leaves doubt, as in ``nearest.search``. For these comparisons they
+sit side by side (``gathering``), from the first move after a fresh start on.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
 and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.5 √K
@@ -47,6 +48,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.exact import _begin_kernel, _far_kernel, _move_kernel
+from bowsaw.inference.exact.gathering import Gathering
 from bowsaw.inference.exact.index import Index
 from bowsaw.inference.exact.journal import Journal, Piece
 from bowsaw.inference.exact.sketch import Kept, Newcomers, Sketch
@@ -134,7 +136,9 @@ class ExactState(HistogramState):
         self._tally = np.zeros((len(self._index), 2), dtype=np.int64)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
+        self._past_scratch = Scratch()
         self._journal: Journal | None = None
+        self._gathering: Gathering | None = None
         self.reset()
 
     @property
@@ -150,11 +154,17 @@ class ExactState(HistogramState):
     @property
     def n_bytes(self) -> int:
         """Memory that the state holds in arrays."""
-        return super().n_bytes + self._sketch.n_bytes + self._index.n_bytes
+        gathered = 0 if self._gathering is None else self._gathering.n_bytes
+        return super().n_bytes + self._sketch.n_bytes + self._index.n_bytes + gathered
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy begins with: it gathers anew, and undoes by going back."""
+        return {**vars(self), "_gathering": None, "_journal": None}
 
     # -- from scratch ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        self._gathering = self._journal = None
         kept = self._kept_now()
         index, n_kept = self._index, self.n_kept
 
@@ -209,13 +219,12 @@ class ExactState(HistogramState):
         search, values = self._search, self._values
         out = np.empty(len(rows), dtype=np.int32)
         n_block = int(np.clip(SCORES_BYTES // (4 * len(kept.positions)), 16, 4096))
-        columns = kept.words.T
         for at in range(0, len(rows), n_block):
             some = rows[at : at + n_block]
             centred = self._rows_scratch.take(len(some), search.words.shape[1])
             _far_kernel.centre_rows(values, some, search.centre, centred)
-            products = self._scores_scratch.take(len(some), len(kept.positions))
-            np.dot(centred, columns, out=products)
+            products = self._scores_scratch.take(len(kept.positions), len(some))
+            np.dot(kept.words, centred.T, out=products)
             code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, self._margin)
             _far_kernel.settle_doubts(
                 products, kept.half_norms, some, self._margin, best, values, kept.exact, code
@@ -244,8 +253,10 @@ class ExactState(HistogramState):
         newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
         kept = cache(self._kept_now)
 
-        journal = Journal(held, often, self._tally.copy(), [])
         index, table = self._index, self._table[: self.n_kept]
+        room = index.n_entries(out) + index.n_entries(in_)
+        gathering = self._gather(out_columns)
+        journal = Journal(held, often, self._tally.copy(), [])
         books: tuple[Any, ...] = (
             often,
             self._sizes,
@@ -257,12 +268,8 @@ class ExactState(HistogramState):
             bags = slice(index.bags[begin], index.bags[end])
             if often:
                 _move_kernel.to_counts(self._sizes[bags], table[:, bags])
-            room = index.n_entries(begin, end, out) + index.n_entries(begin, end, in_)
-            past = (
-                np.empty(room, dtype=np.int32),
-                np.empty(room, dtype=np.uint8),
-                np.empty(room, dtype=np.int32),
-            )
+            taken = self._past_scratch.take(3, int(room[begin:end].sum()))
+            past = (taken[0].view(np.int32), taken[1].view(np.uint8), taken[2].view(np.int32))
             far = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
             n_far, n_past = _move_kernel.move(
                 begin,
@@ -288,19 +295,27 @@ class ExactState(HistogramState):
                 self._tally,
                 *past,
             )
+            near = (past[0][:n_past].copy(), past[1][:n_past].copy(), past[2][:n_past].copy())
             if n_far:
-                rows = (int(index.rows[begin]), int(index.rows[end]))
-                lost, won, winners, won_from = self._challenge(rows, newcomers(), n_far)
+                lost, won, winners, won_from = gathering.challenge(
+                    (begin, end),
+                    newcomers(),
+                    self._search,
+                    self._values,
+                    self._column,
+                    near[0],
+                    n_far,
+                )
                 places = (self._bag_of, self._column, held, self._word)
                 both = np.concatenate([lost, won])
                 far = (both, self._word[both], np.concatenate([self._score[lost], won_from]))
                 if len(lost):
                     _move_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
+                    gathering.note(lost)
                 _move_kernel.settle(won, winners, *places, *books)
             if often:
                 _move_kernel.to_shares(self._sizes[bags], table[:, bags])
-            near = (past[0][:n_past].copy(), past[1][:n_past].copy(), past[2][:n_past].copy())
-            journal.pieces.append(Piece(bags, *near, *far))
+            journal.pieces.append(Piece(begin, bags, *near, *far))
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
@@ -308,8 +323,8 @@ class ExactState(HistogramState):
         return np.flatnonzero(self._touched)
 
     def _take_back(self, past: Past) -> None:
-        journal = self._journal
-        if journal is None or len(past.out) != len(past.in_):
+        journal, gathering = self._journal, self._gathering
+        if journal is None or gathering is None or len(past.out) != len(past.in_):
             # Columns were moved or added: the way back is as good, and searches do not go it.
             super()._take_back(past)
             return
@@ -325,46 +340,35 @@ class ExactState(HistogramState):
             _move_kernel.take_back(far, ranks, piece.far_codes, *places, *books)
             self._score[far] = piece.far_scores
             _move_kernel.take_back(piece.rows, piece.ranks, piece.codes, *places, *books)
+            gathering.note(far)
             if journal.often:
                 _move_kernel.to_shares(self._sizes[bags], table[:, bags])
 
         for _ in ordered_map(one, journal.pieces, self._n_jobs):
             pass
+        self._journal = None
         self._tally[:] = journal.tally
         self._name_columns(past)
 
-    def _challenge(
-        self, rows: tuple[int, int], newcomers: Newcomers, n_far: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-        """Return which far descriptors lost their word and which found a better one.
-
-        Of the latter also that word, and the score of the one before.
-        """
-        lost, won, winners = np.empty((3, n_far), dtype=np.int32)
-        won_from = np.empty(n_far, dtype=np.float32)
-        n_lost, n_won = _far_kernel.challenge(
-            *rows,
-            self._sketch.rows,
-            self._sketch.rest,
-            newcomers.positions,
-            newcomers.sketched,
-            newcomers.slack,
-            newcomers.words,
-            newcomers.half_norms,
-            self._values,
-            self._search.centre,
-            self._search.exact_words,
-            self._column,
-            self._rank,
-            self._word,
-            self._score,
-            self._margin,
-            lost,
-            won,
-            winners,
-            won_from,
-        )
-        return lost[:n_lost], won[:n_won], winners[:n_won], won_from[:n_won]
+    def _gather(self, out_columns: NDArray[np.int64]) -> Gathering:
+        """Return the far descriptors side by side, with room for those of the outgoing words."""
+        leaving = np.rint(self._table[out_columns] * self._sizes).sum(axis=0, dtype=np.int64)
+        n_before = np.zeros(self._n_bags + 1, dtype=np.int64)
+        np.cumsum(leaving, out=n_before[1:])
+        limits = n_before[self._index.bags]
+        n_coming = limits[1:] - limits[:-1]
+        n_far = self._tally[:, 0]
+        if self._gathering is not None and self._journal is not None and n_far.any():
+            pieces, last = self._journal.pieces, self._gathering
+            for _ in ordered_map(lambda p: last.seat(p.rows, p.segment), pieces, self._n_jobs):
+                pass
+        if self._gathering is None or not self._gathering.serves(n_far, n_coming):
+            descriptors = (self._rank, self._word, self._score)
+            new = Gathering(self._index, self._sketch, n_far, n_coming, descriptors)
+            for _ in ordered_map(new.gather, np.flatnonzero(n_far).tolist(), self._n_jobs):
+                pass
+            self._gathering = new
+        return self._gathering
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)

@@ -1,0 +1,181 @@
+"""How far words may move, decided by bags that had no part in moving them.
+
+With thousands of descriptors and few images, words can be moved until they tell the images that
+moved them from all others, and no others: the leave-one-out error guards the classifier, not the
+words. So some bags of each class are held out, the words are moved by the rest, and at some marks
+on the way the error on those held out is measured: ridge regression on the square-rooted histograms
+of the rest, its ridge chosen there by leave-one-out, mean squared error over classes. The mark
+where the error is least is as far as all bags then move the words; that may be not at all. The
+words to begin with are chosen anew in each fold, by the rest alone: had the bags held out helped to
+choose them, not to move them would look better than it is.
+
+The fewer bags, the more folds: 5 of 5 with 100 bags, 2 with 250, 1 from 330 up. **Cost**: for each
+fold four fifths of the choice and of the walk, and coding the bags at each mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import RidgeCV
+
+from bowsaw.bags import Bags
+from bowsaw.codebook import Codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.parallel import single_threaded_blas
+from bowsaw.progress import Progress
+from bowsaw.scores.leave_one_out import RIDGES
+from bowsaw.seeds import stream
+from bowsaw.selection.checkpoint import SearchCheckpoint
+from bowsaw.selection.descent import Walk
+from bowsaw.selection.slopes import Pool, Slopes
+
+N_PARTS = 5
+MARKS = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""Shares of the walk at which it is looked at."""
+ENOUGH = 500
+"""Bags, over all folds together, that are held out and more than enough to decide by."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What moving words does to bags that did not move them.
+
+    Attributes
+    ----------
+    marks : ndarray of int64, shape (n_marks,)
+        Steps after which it was measured, the first 0.
+    errors : ndarray of float64, shape (n_folds, n_marks)
+        Mean squared error on the bags held out.
+    """
+
+    marks: NDArray[np.int64]
+    errors: NDArray[np.float64]
+
+    @property
+    def n_steps(self) -> int:
+        """The mark of the least error, the first of equal ones."""
+        return int(self.marks[self.errors.mean(axis=0).argmin()])
+
+
+def usual_folds(n_bags: int) -> int:
+    """Return how many folds so many bags need.
+
+    Examples
+    --------
+    >>> [usual_folds(n) for n in (30, 100, 250, 750)]
+    [5, 5, 2, 1]
+    """
+    return int(np.clip(round(ENOUGH / max(n_bags, 1)), 1, N_PARTS))
+
+
+def check_steps(
+    begin: Callable[[Bags, NDArray[np.int64]], Codebook],
+    bags: Bags,
+    labels: NDArray[np.int64],
+    *,
+    fingerprint: Mapping[str, Any],
+    n_steps: int,
+    n_folds: int,
+    rate: float,
+    per_bag: int,
+    max_bags: int,
+    coding: Literal["hard", "soft"],
+    sharpness: float,
+    checkpoint: str | PathLike[str] | None,
+    seed: int,
+    n_jobs: int | None,
+    verbose: bool,
+) -> Check:
+    """Measure at some marks of the walk how it does on bags held out.
+
+    Parameters
+    ----------
+    begin : callable
+        Chooses the words to begin with, by bags and labels.
+    bags, labels, n_steps, rate, per_bag, max_bags, coding, sharpness, n_jobs, verbose
+        As in :func:`bowsaw.selection.descent.refined`.
+    fingerprint : mapping
+        What ``begin`` depends on, as JSON holds it.
+    n_folds : int
+        Times that a fifth is held out.
+    checkpoint : path-like or None
+        Where finished folds are kept.
+    seed : int
+        Deals bags to folds, and all that the walk draws.
+    """
+    marks = np.unique(np.round(np.array(MARKS) * n_steps).astype(np.int64))
+    saved = SearchCheckpoint(
+        checkpoint,
+        {
+            **fingerprint,
+            "bags": "" if checkpoint is None else bags.content_digest(),
+            "labels": labels.tolist(),
+            "told": [n_steps, n_folds, rate, per_bag, max_bags, coding, float(sharpness), seed],
+        },
+    )
+    found: list[list[float]] = (saved.load() or {}).get("errors", [])
+    part = _deal(labels, seed)
+    with Progress("checking how far", n_folds * n_steps, show=verbose) as bar:
+        bar.step(len(found) * n_steps)
+        for fold in range(len(found), n_folds):
+            held = part == fold
+            rest, seen = bags[~held], labels[~held]
+            start = begin(rest, seen).words_for(rest) / np.float32(rest.scale)
+            pool = Pool(rest, seen, per_bag, max_bags, seed)
+            walk = Walk(start, Slopes(pool, start, coding, sharpness, n_jobs), n_steps, rate)
+            errors = []
+            for mark in marks:
+                with single_threaded_blas():
+                    while len(walk.errors) < mark:
+                        walk.step()
+                        bar.step()
+                words = Codebook(walk.words * bags.scale, scale=bags.scale)
+                coder = BagOfWords(words, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
+                known, new = (coder.transform(some) for some in (rest, bags[held]))
+                errors.append(held_out_error(known, new, seen, labels[held]))
+            found.append(errors)
+            saved.save({"errors": found})
+    return Check(marks, np.array(found))
+
+
+def held_out_error(
+    histograms: NDArray[Any],
+    others: NDArray[Any],
+    labels: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    ridges: Sequence[float] = RIDGES,
+) -> float:
+    """Return the squared error, mean over other bags, of ridge regression on some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> some, others = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7]]), np.eye(2)
+    >>> labels = np.array([0, 0, 1, 1])
+    >>> held_out_error(some, others, labels, np.array([0, 1])) < 0.3
+    True
+    """
+    rooted = np.sqrt(histograms.astype(np.float64))
+    n_classes = int(max(labels.max(), truth.max(initial=0))) + 1
+    square = float(((rooted - rooted.mean(axis=0)) ** 2).sum()) / rooted.shape[1]
+    # Where all bags are alike, any ridge will do.
+    model = RidgeCV(alphas=[ridge * (square or 1.0) for ridge in ridges])
+    with single_threaded_blas():
+        model.fit(rooted, np.eye(n_classes)[labels])
+        guess = model.predict(np.sqrt(others.astype(np.float64)))
+    return float(((guess - np.eye(n_classes)[truth]) ** 2).sum(axis=1).mean())
+
+
+def _deal(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return the part of each bag, each class spread evenly over the parts."""
+    shuffled = stream(seed, "refinement", "folds").permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    part = np.empty(len(labels), dtype=np.int64)
+    part[by_class] = np.arange(len(labels)) % N_PARTS
+    return part

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.scores.gradient import leave_one_out_gradient
+from bowsaw.scores.make import make_score
+from bowsaw.selection.descent import refined
+from bowsaw.selection.slopes import SOFTNESS, Pool, Slopes
+
+
+def two_classes(n_bags=24, n_rows=60, seed=0, scale=1.0):
+    # The classes differ in the first coordinate alone; the second is twice as wide and tells
+    # nothing, so words that k-means would place are of little use.
+    random = np.random.default_rng(seed)
+    labels = np.arange(n_bags) % 2
+    rows = [
+        scale * random.normal([0.5 * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels
+    ]
+    return bs.Bags.from_list(rows), labels
+
+
+def idle_words(scale=1.0):
+    return bs.Codebook(scale * np.array([[0.2, 2.0], [0.2, -2.0], [0.3, 0.0]]), ids=[7, 3, 9])
+
+
+def score_of(book, bags, labels, **coding):
+    histograms = BagOfWords(book, **coding).transform(bags)
+    return make_score("leave-one-out").begin(labels, 2).update(histograms)
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_words_that_moved_tell_more_also_of_bags_that_they_have_not_seen(coding):
+    bags, labels = two_classes()
+    unseen, truth = two_classes(n_bags=60, seed=1)
+    options = {"coding": coding, "sharpness": 1.0}
+    better = refined(idle_words(), bags, labels, n_steps=100, **options)
+    assert score_of(better.codebook, bags, labels, **options) > 0.1 + score_of(
+        idle_words(), bags, labels, **options
+    )
+    assert score_of(better.codebook, unseen, truth, **options) > 0.1 + score_of(
+        idle_words(), unseen, truth, **options
+    )
+
+
+def test_the_slopes_of_soft_coding_are_the_limit_of_differences():
+    bags, labels = two_classes(n_bags=10, n_rows=20)
+    pool = Pool(bags, labels, per_bag=20, max_bags=100, seed=0)
+    words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
+    step = Slopes(pool, words, "soft", 0.7, None)
+    _, slopes = step.gradient(words, 0)
+
+    def histograms_of(moved):
+        out = []
+        for bag in bags:
+            exponents = -0.7 * ((bag[:, None] - moved) ** 2).sum(axis=2)
+            weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+            out.append((weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
+        return np.array(out)
+
+    # The ridge is a share of the mean eigenvalue, which moves with the words; it is held fixed by
+    # the gradient. So the difference is that of Σ G f, linear in the histograms.
+    _, by_entry = leave_one_out_gradient(histograms_of(words), np.eye(2)[labels])
+    direction = np.random.default_rng(0).normal(size=words.shape)
+    small = 1e-5
+    change = histograms_of(words + small * direction) - histograms_of(words - small * direction)
+    expected = float((by_entry * change).sum() / (2 * small))
+    assert float((slopes * direction).sum()) == pytest.approx(expected, rel=1e-3)
+
+
+def test_hard_histograms_are_counts_of_the_nearest_word():
+    bags, labels = two_classes(n_bags=8, n_rows=16)
+    words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
+    step = Slopes(Pool(bags, labels, 16, 100, 0), words, "hard", 1.0, None)
+    error, _ = step.gradient(words, 0)
+    histograms = BagOfWords(bs.Codebook(words)).transform(bags)
+    expected, _ = leave_one_out_gradient(histograms, np.eye(2)[labels])
+    assert error == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_unit_is_the_distance_from_the_nearest_word():
+    bags = bs.Bags.from_list([[[0.0], [3.0]], [[1.0], [4.0]]])
+    step = Slopes(
+        Pool(bags, np.array([0, 1]), 2, 10, 0), np.array([[0.0], [4.0]], "f4"), "hard", 1.0, None
+    )
+    # Squared distances 0, 1, 1 and 0.
+    assert step.unit == pytest.approx(np.sqrt(0.5))
+    assert step._sharpness == pytest.approx(SOFTNESS / 0.5)
+
+
+def test_the_same_words_on_any_number_of_threads_and_for_the_same_seed():
+    bags, labels = two_classes(n_bags=40, n_rows=300)
+    books = [
+        refined(idle_words(), bags, labels, n_steps=8, n_jobs=n_jobs, random_state=seed).codebook
+        for n_jobs, seed in ((1, 0), (2, 0), (2, 1))
+    ]
+    assert np.array_equal(books[0].words, books[1].words)
+    assert not np.array_equal(books[0].words, books[2].words)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 100.0])
+def test_hard_coding_does_not_depend_on_the_unit_of_descriptors(scale):
+    bags, labels = two_classes()
+    large, _ = two_classes(scale=scale)
+    plain = refined(idle_words(), bags, labels, n_steps=10)
+    scaled = refined(idle_words(scale), large, labels, n_steps=10)
+    np.testing.assert_allclose(scaled.codebook.words, scale * plain.codebook.words, rtol=2e-2)
+    assert scaled.moved == pytest.approx(scale * plain.moved, rel=1e-2)
+
+
+def test_ids_stay_and_provenance_tells_what_was_done():
+    bags, labels = two_classes()
+    better = refined(idle_words(), bags, labels, n_steps=5)
+    assert better.codebook.ids.tolist() == [7, 3, 9]
+    told = better.codebook.provenance["refined"]
+    assert told["n_steps"] == 5
+    assert told["moved"] == better.moved > 0
+    distances = np.linalg.norm(better.codebook.words - idle_words().words, axis=1)
+    assert better.moved == pytest.approx(distances.mean(), rel=1e-5)
+
+
+def test_images_that_taught_are_remembered():
+    bags, labels = two_classes(n_bags=4)
+    known = bs.Bags(bags.values, bags.offsets, digests=[5, 6, 7, 8])
+    book = bs.Codebook(idle_words().words, trained_on=[1, 6])
+    assert refined(book, known, labels, n_steps=1).codebook.trained_on.tolist() == [1, 5, 6, 7, 8]
+    assert refined(book, bags, labels, n_steps=1).codebook.trained_on is None
+
+
+def test_no_steps_leave_the_words_as_they_are():
+    bags, labels = two_classes()
+    same = refined(idle_words(), bags, labels, n_steps=0)
+    assert same.codebook == idle_words()
+    assert same.moved == 0
+
+
+def test_a_word_that_no_descriptor_comes_near_stays():
+    bags, labels = two_classes()
+    book = bs.Codebook([[0.2, 2.0], [0.2, -2.0], [1e6, 0.0]])
+    better = refined(book, bags, labels, n_steps=5)
+    assert better.codebook.words[2] == pytest.approx([1e6, 0.0], abs=1e-6)
+    assert not np.array_equal(better.codebook.words[0], book.words[0])
+
+
+def test_more_bags_than_a_step_looks_at_and_empty_bags_are_no_special_case():
+    bags, labels = two_classes(n_bags=30)
+    with_empty = bs.Bags.from_list([*bags, np.empty((0, 2))])
+    better = refined(idle_words(), with_empty, [*labels, 1], n_steps=60, max_bags=16, coding="hard")
+    assert score_of(better.codebook, bags, labels) > 0.05 + score_of(idle_words(), bags, labels)
+
+
+def test_descriptors_that_are_the_words_are_no_special_case():
+    bags = bs.Bags.from_list([[[0.0], [1.0]]] * 4)
+    better = refined(bs.Codebook([[0.0], [1.0]]), bags, [0, 1, 0, 1], n_steps=3)
+    assert np.isfinite(better.codebook.words).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"n_steps": -1}, "n_steps must be a whole number from 0"),
+        ({"rate": 0.0}, "rate must be a number above 0"),
+        ({"per_bag": 0}, "per_bag must be a whole number from 1"),
+        ({"max_bags": 1}, "max_bags must be a whole number from 2"),
+        ({"coding": "fuzzy"}, "coding must be 'hard' or 'soft'"),
+    ],
+)
+def test_wrong_parameters_are_told(options, told):
+    bags, labels = two_classes(n_bags=4)
+    with pytest.raises(ParameterError, match=told):
+        refined(idle_words(), bags, labels, **options)
+
+
+def test_wrong_data_are_told():
+    bags, labels = two_classes(n_bags=4)
+    with pytest.raises(DataError, match="one a bag"):
+        refined(idle_words(), bags, labels[:3])
+    with pytest.raises(DataError, match="no descriptors"):
+        refined(idle_words(), bs.Bags.from_list([np.empty((0, 2))] * 2), [0, 1])
