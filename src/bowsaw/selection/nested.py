@@ -4,7 +4,9 @@ With thousands of descriptors and few images, words can be moved until they tell
 moved them from all others, and no others: the leave-one-out error guards the classifier, not the
 words. So some bags of each class are held out, the words are moved by the rest, and at some marks
 on the way the error on those held out is measured: ridge regression on the square-rooted histograms
-of the rest, its ridge chosen there by leave-one-out, mean squared error over classes. The mark
+of the rest, mean squared error over classes, at the ridge of a grid where it is least (a classifier
+is told how far to trust its histograms by other images, too; by those that moved the words it would
+trust them too far). The mark
 where the error is least is as far as all bags then move the words; that may be not at all. The
 words to begin with are chosen anew in each fold, by the rest alone: had the bags held out helped to
 choose them, not to move them would look better than it is.
@@ -22,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import Ridge
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
@@ -151,7 +153,7 @@ def held_out_error(
     truth: NDArray[np.int64],
     ridges: Sequence[float] = RIDGES,
 ) -> float:
-    """Return the squared error, mean over other bags, of ridge regression on some.
+    """Return the least squared error, mean over other bags, of ridge regression on some.
 
     Examples
     --------
@@ -161,15 +163,16 @@ def held_out_error(
     >>> held_out_error(some, others, labels, np.array([0, 1])) < 0.3
     True
     """
-    rooted = np.sqrt(histograms.astype(np.float64))
+    known, new = (np.sqrt(some.astype(np.float64)) for some in (histograms, others))
     n_classes = int(max(labels.max(), truth.max(initial=0))) + 1
-    square = float(((rooted - rooted.mean(axis=0)) ** 2).sum()) / rooted.shape[1]
-    # Where all bags are alike, any ridge will do.
-    model = RidgeCV(alphas=[ridge * (square or 1.0) for ridge in ridges])
+    square = float(((known - known.mean(axis=0)) ** 2).sum()) / known.shape[1]
+    right, errors = np.eye(n_classes)[truth], []
     with single_threaded_blas():
-        model.fit(rooted, np.eye(n_classes)[labels])
-        guess = model.predict(np.sqrt(others.astype(np.float64)))
-    return float(((guess - np.eye(n_classes)[truth]) ** 2).sum(axis=1).mean())
+        for ridge in ridges:
+            # Where all bags are alike, any ridge will do.
+            model = Ridge(alpha=ridge * (square or 1.0)).fit(known, np.eye(n_classes)[labels])
+            errors.append(float(((model.predict(new) - right) ** 2).sum(axis=1).mean()))
+    return min(errors)
 
 
 def _deal(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
