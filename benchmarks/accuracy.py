@@ -1,13 +1,14 @@
 """Accuracy of small codebooks on the two benchmarks, by the protocol, one cell at a time.
 
-python -m benchmarks.accuracy -o DIR             measure what DIR does not hold yet, write the page
+python -m benchmarks.accuracy --work DIR         measure what is not there yet, write the page
+python -m benchmarks.accuracy --draw             write the page and the tables of docs/choosing.md
 python -m benchmarks.accuracy -o DIR --sizes 20 --methods refined,random --codings hard --splits 2
 
 ``BOWSAW_SCENE15`` and ``BOWSAW_CALTECH101`` name the folders of classes; a set that is not there is
 left out. A cell is (set, split, coding, size, method): the same splits, full codebook (k-means on
 the codebook's images) and classifier (C chosen on the codebook's images) for every method. Cells
-are lines of ``cells.jsonl``; descriptors and codebooks are kept beside it, so a run that was killed
-goes on where it was. ``ACCURACY.md`` is made of the cells alone.
+are lines of ``cells.jsonl``; descriptors and codebooks are kept in a folder of work, so a run that
+was killed goes on where it was. ``ACCURACY.md`` is made of the cells alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bowsaw as bs
-from benchmarks.accuracy_page import write_page
+from benchmarks.accuracy_page import write_into, write_page
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.images.split import Split
@@ -37,6 +38,7 @@ SIZES = (20, 50, 100, 200, 500, 1000)
 CODINGS = ("hard", "soft")
 METHODS = ("refined", "random", "retrained", "annealed", "bottleneck", "full")
 SHARPNESS = 40.0
+HERE = Path(__file__).resolve().parent
 CHUNK = 1000
 """Images that are coded at a time."""
 
@@ -161,7 +163,9 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[str, int, str, int, st
 def main() -> int:
     """Measure the cells that are not there, and write the page."""
     parser = argparse.ArgumentParser("python -m benchmarks.accuracy", description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, default=HERE, help="where cells.jsonl lies")
+    parser.add_argument("--draw", action="store_true", help="measure nothing, write the page")
+    parser.add_argument("--work", type=Path, help="where descriptors and codebooks are kept")
     parser.add_argument("--words", type=int, default=5000)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sizes", type=_numbers, default=SIZES)
@@ -175,11 +179,13 @@ def main() -> int:
     cells = read_cells(path)
     done = {key_of(cell) for cell in cells}
     benches: dict[tuple[str, int], Bench] = {}
-    for name, index, coding, size, method in wanted(options):
+    work = options.work or options.output
+    work.mkdir(parents=True, exist_ok=True)
+    for name, index, coding, size, method in [] if options.draw else wanted(options):
         if (name, index, coding, size, method, options.words) in done:
             continue
         if (name, index) not in benches:
-            benches[name, index] = Bench(options.output, name, index, options.words)
+            benches[name, index] = Bench(work, name, index, options.words)
         cell = benches[name, index].cell(method, size, coding)
         with path.open("a") as file:
             file.write(json.dumps(cell) + "\n")
@@ -190,6 +196,8 @@ def main() -> int:
             flush=True,
         )
     write_page(cells, options.output / "ACCURACY.md")
+    if options.output.resolve() == HERE:
+        write_into(cells, HERE.parent / "docs" / "choosing.md")
     return 0
 
 

@@ -23,6 +23,17 @@ NAMES = {
     "bottleneck": "bottleneck (codes with the full codebook)",
 }
 OURS, PEERS = "refined", ("random", "retrained")
+BEGIN, END = "<!-- accuracy -->", "<!-- /accuracy -->"
+INTRODUCTION = (
+    "# Accuracy of small codebooks",
+    "",
+    "Mean per-class accuracy (± standard deviation over the splits). Square-rooted",
+    "histograms, a linear machine, C chosen on the codebook's images; dense SIFT. `refined`: a",
+    "random subset of the full codebook whose words were then moved by the labels of the",
+    "training images (`bs.Refinement`). All but the bottleneck code with the small codebook",
+    "alone. Made by",
+    "`python -m benchmarks.accuracy`.",
+)
 
 Panel = dict[tuple[str, int], dict[int, dict[str, Any]]]
 """The cells of one set and coding, by method, size and split."""
@@ -44,20 +55,23 @@ def accuracies(splits: dict[int, dict[str, Any]], only: set[int] | None = None) 
 
 def write_page(cells: list[dict[str, Any]], path: Path) -> None:
     """Write the tables of all panels that have cells."""
-    lines = [
-        "# Accuracy of small codebooks",
-        "",
-        "Mean per-class accuracy (± standard deviation over the splits). Square-rooted",
-        "histograms, a linear machine, C chosen on the codebook's images; dense SIFT. `refined`: a",
-        "random subset of the full codebook whose words were then moved by the labels of the",
-        "training images (`bs.Refinement`). All but the bottleneck code with the small codebook",
-        "alone. Made by",
-        "`python -m benchmarks.accuracy`.",
-    ]
+    path.write_text("\n".join([*INTRODUCTION, *_panels(cells)]).rstrip() + "\n")
+
+
+def write_into(cells: list[dict[str, Any]], document: Path) -> None:
+    """Write the tables between the two marks of a document."""
+    before, _, rest = document.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    tables = "\n".join(line.replace("## ", "### ") for line in _panels(cells))
+    document.write_text(f"{before}{BEGIN}\n{tables.strip()}\n\n{END}{after}")
+
+
+def _panels(cells: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
     for (name, coding), panel in sorted(panels(cells).items()):
         lines += ["", f"## {name}, {coding} coding", "", *_table(name, coding, panel)]
         lines += ["", *_verdicts(panel)]
-    path.write_text("\n".join(lines).rstrip() + "\n")
+    return lines
 
 
 def _table(name: str, coding: str, panel: Panel) -> list[str]:
