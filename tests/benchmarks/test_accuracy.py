@@ -3,9 +3,9 @@ import re
 
 import numpy as np
 import pytest
+from benchmarks.accuracy_page import BEGIN, END, differences, panels, write_into, write_page
 
 from benchmarks import accuracy
-from benchmarks.accuracy_page import BEGIN, END, differences, panels, write_into, write_page
 from bowsaw.evaluation.comparison import compare, holm
 
 
