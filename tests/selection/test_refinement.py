@@ -221,3 +221,11 @@ def test_folds_that_cannot_be_are_refused(n_folds):
     bags, labels = two_classes()
     with pytest.raises(ParameterError, match="n_folds must be None or a whole number from 0 to 5"):
         unchecked(n_folds=n_folds).fit(bags, labels)
+
+
+@pytest.mark.parametrize("wrong", [{"n_steps": -1}, {"rate": 0.0}, {"per_bag": 0}])
+def test_wrong_parameters_are_told_before_the_search(wrong, monkeypatch):
+    bags, labels = two_classes()
+    monkeypatch.setattr(Search, "step", None)
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        bs.Refinement(large_book(), 4, **wrong).fit(bags, labels)

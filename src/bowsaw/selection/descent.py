@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,18 +120,7 @@ def refined(
     True
     """
     per_bag = usual_per_bag(codebook.n_words) if per_bag is None else per_bag
-    for name, value, least in (
-        ("n_steps", n_steps, 0),
-        ("per_bag", per_bag, 1),
-        ("max_bags", max_bags, 2),
-    ):
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or value < least:
-            raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
-    if not isinstance(rate, numbers.Real) or not 0 < float(rate) < np.inf:
-        raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
-    if coding not in ("hard", "soft"):
-        raise ParameterError(f"coding must be 'hard' or 'soft'; got {coding!r}.")
+    check_walk(n_steps, rate, per_bag, max_bags, coding)
     start = codebook.words_for(bags) / np.float32(bags.scale)
     classes = np.asarray(labels, dtype=np.int64)
     if classes.shape != (len(bags),):
@@ -194,6 +183,24 @@ def refined(
         trained_on=_learned_from(codebook, bags),
     )
     return Refined(book, moved, errors)
+
+
+def check_walk(
+    n_steps: object, rate: object, per_bag: object, max_bags: object, coding: object
+) -> None:
+    """Refuse what no walk can be."""
+    for name, value, least in (
+        ("n_steps", n_steps, 0),
+        ("per_bag", per_bag, 1),
+        ("max_bags", max_bags, 2),
+    ):
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not whole or int(cast(int, value)) < least:
+            raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
+    if not isinstance(rate, numbers.Real) or not 0 < float(rate) < np.inf:
+        raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
+    if coding not in ("hard", "soft"):
+        raise ParameterError(f"coding must be 'hard' or 'soft'; got {coding!r}.")
 
 
 def _learned_from(codebook: Codebook, bags: Bags) -> NDArray[np.uint64] | None:

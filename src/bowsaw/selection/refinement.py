@@ -54,7 +54,7 @@ from bowsaw.errors import ParameterError
 from bowsaw.seeds import seed_from
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
-from bowsaw.selection.descent import refined
+from bowsaw.selection.descent import check_walk, refined
 from bowsaw.selection.nested import N_PARTS, Check, check_steps, usual_folds
 from bowsaw.selection.result import Selection
 from bowsaw.selection.slopes import usual_per_bag
@@ -80,14 +80,14 @@ class Refinement(Selector):
     start : Selector or None, default=None
         Chooses the words to begin with; it is cloned and told ``codebook`` and ``n_kept``. It must
         code with the pruned words. None for :class:`~bowsaw.selection.annealing.Annealing` by 500
-        swaps.
+        swaps, with hard coding.
     n_steps : int, default=300
         Steps of the refinement at most; 0 leaves the words as they were chosen.
     n_folds : int or None, default=None
         Times that a fifth of the bags is held out to decide how many of the steps to do, from 1 to
         5; 0 does all of them unchecked. None for 1 with many bags, and more with fewer.
     rate, per_bag
-        As in :func:`refined`.
+        As in :func:`bowsaw.selection.descent.refined`.
     coding : {"hard", "soft"}, default="hard"
         How descriptors are coded.
     sharpness : float, default=40.0
@@ -106,8 +106,8 @@ class Refinement(Selector):
     ----------
     selection_ : Selection
         The ids that the words began as, the path of scores (minus the error of each step's sample,
-        or that of ``start`` where no step was done),
-        how far the words moved, and after how many steps.
+        or that of ``start`` where no step was done), how far the words moved, and in how many
+        steps.
     codebook_ : Codebook
         The moved words; the large codebook can be deleted.
     check_ : Check or None
@@ -169,6 +169,8 @@ class Refinement(Selector):
         assert labels is not None
         seed = seed_from(self.random_state)
         n_folds = self._check_folds(len(bags))
+        per_bag = usual_per_bag(n_kept) if self.per_bag is None else self.per_bag
+        check_walk(self.n_steps, self.rate, per_bag, MAX_BAGS, self.coding)
         start = self._start(book, n_kept, seed)
         first = clone(start)
         if self.checkpoint is not None and "checkpoint" in first.get_params():
@@ -184,7 +186,7 @@ class Refinement(Selector):
         how: dict[str, Any] = {
             "n_steps": self.n_steps,
             "rate": self.rate,
-            "per_bag": usual_per_bag(n_kept) if self.per_bag is None else self.per_bag,
+            "per_bag": per_bag,
             "coding": self.coding,
             "sharpness": self.sharpness,
             "n_jobs": self.n_jobs,
@@ -227,13 +229,14 @@ class Refinement(Selector):
             kept=found.codebook.ids,
             scores=tuple((-found.errors).tolist()) or begun.scores,
             seed=seed,
+            certificate=begun.certificate if not len(found.errors) else None,
             parameters={
                 "start": begun.method,
                 "n_steps": len(found.errors),
                 "n_steps_at_most": self.n_steps,
                 "n_folds": n_folds,
                 "rate": self.rate,
-                "per_bag": how["per_bag"],
+                "per_bag": per_bag,
                 "moved": found.moved,
                 "coding": self.coding,
                 "sharpness": self.sharpness if self.coding == "soft" else None,
@@ -244,11 +247,11 @@ class Refinement(Selector):
         """Return what chooses the words to begin with."""
         start = self.start
         if start is None:
+            # By hard coding in any case: where words begin hardly matters, and the state of soft
+            # codes takes two bytes for every descriptor and word of the large codebook.
             start = Annealing(
                 book,
                 n_steps=START_STEPS,
-                coding=self.coding,
-                sharpness=self.sharpness,
                 random_state=seed,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
