@@ -60,7 +60,7 @@ class Bench:
         images = bs.ImageFolder(os.environ[variable])
         self._store = bs.extract(images, bs.DenseSift(), folder / f"{name}.store")
         self.y = np.asarray(self._store.y, dtype=np.int64)
-        self.split: Split = images.split(codebook=n_each, train=n_each, seed=0, index=index)
+        self.split: Split = self._store.split(codebook=n_each, train=n_each, seed=0, index=index)
         self.train = self._store.bags[self.split.train]
         self.labels = self.y[self.split.train]
 
@@ -195,6 +195,8 @@ def main() -> int:
             f"({cell['seconds']:.0f} s)",
             flush=True,
         )
+    if not cells:
+        parser.error(f"nothing to tell: set {' or '.join(v for v, _ in SETS.values())} to a folder")
     write_page(cells, options.output / "ACCURACY.md")
     if options.output.resolve() == HERE:
         write_into(cells, HERE.parent / "docs" / "choosing.md")

@@ -224,6 +224,24 @@ class Codebook:
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
+    def taught_by(self, bags: Bags) -> Codebook:
+        """Return the codebook that remembers these bags' images, too, as some it has learned from.
+
+        Where the images of either are unknown, all of them are.
+        """
+        seen = None
+        if self._trained_on is not None and bags.digests is not None:
+            seen = np.union1d(self._trained_on, bags.digests)
+        return Codebook(
+            self._words,
+            self._ids,
+            scale=self._scale,
+            metric=self._metric,
+            description=self._description,
+            provenance=self._provenance,
+            trained_on=seen,
+        )
+
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more said of how it was made."""
         return self._with(np.arange(self.n_words), {**self._provenance, **more})

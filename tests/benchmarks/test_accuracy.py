@@ -35,7 +35,7 @@ CELLS = [
 def test_the_page_tells_means_and_corrected_comparisons(tmp_path):
     write_page([*CELLS, cell("full", 5000, 0, 0.72)], tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
-    assert "## 15-Scenes, hard coding" in page
+    assert "## 15-Scenes, hard coding, from 5000 words" in page
     assert "| refined | 0.710 ± 0.010 | 0.710 ± 0.010 |" in page
     assert "| asked of refined | ≥ 0.63 | ≥ 0.69 |" in page
     assert "All 5000 words: 0.720 (1 split)." in page
@@ -89,7 +89,7 @@ def test_a_run_measures_what_is_missing_and_writes_the_page(scenes, tmp_path, mo
     assert {c["n_coding_words"] for c in cells if c["method"] == "bottleneck"} == {12}
     assert {c["n_coding_words"] for c in cells if c["method"] == "refined"} == {4}
     assert all(0 <= c["accuracy"] <= 1 for c in cells)
-    assert "## tiny, hard coding" in (out / "ACCURACY.md").read_text()
+    assert "## tiny, hard coding, from 12 words" in (out / "ACCURACY.md").read_text()
     assert len(re.findall("tiny . hard", told)) == 12
 
     (out / "cells.jsonl").write_text("".join(json.dumps(c) + "\n" for c in cells[:-1]))

@@ -177,8 +177,9 @@ def test_interrupted_while_checking_it_goes_on_to_the_same_end(monkeypatch, tmp_
     saw = unchecked(n_steps=8, n_folds=3, checkpoint=tmp_path / "words.partial")
     whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
     interrupting(monkeypatch, after=12)
-    with pytest.raises(KeyboardInterrupt):
-        clone(saw).fit(bags, labels)
+    part = clone(saw).fit(bags, labels)
+    assert part.interrupted_
+    assert part.moved_ == 0
     steps = []
     plain = Walk.step
     monkeypatch.setattr(Walk, "step", lambda self: steps.append(1) or plain(self))
@@ -229,3 +230,42 @@ def test_wrong_parameters_are_told_before_the_search(wrong, monkeypatch):
     monkeypatch.setattr(Search, "step", None)
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         bs.Refinement(large_book(), 4, **wrong).fit(bags, labels)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1, 1], [0] * 9 + [1], [0, 1], [0, 1, 2, 3]])
+def test_few_bags_are_no_special_case(labels):
+    bags, _ = two_classes(n_bags=len(labels))
+    saw = bs.Refinement(large_book(), 3, n_steps=4).fit(bags, labels)
+    assert saw.codebook_.n_words == 3
+    if len(set(labels)) == len(labels):
+        # Nothing can be held out, so nothing says that words may move.
+        assert len(saw.check_.errors) == 0
+        assert saw.moved_ == 0
+
+
+def test_numbers_may_be_numpys():
+    bags, labels = two_classes()
+    told = {"n_steps": np.int64(4), "rate": np.float32(0.1), "per_bag": np.int32(8)}
+    saw = bs.Refinement(large_book(), 3, n_folds=np.int64(1), **told).fit(bags, labels)
+    assert len(saw.errors_) <= 4
+
+
+def test_interrupted_again_it_does_not_choose_its_words_again(monkeypatch, tmp_path):
+    bags, labels = two_classes(n_bags=30)
+    saw = bs.Refinement(large_book(), 4, n_folds=0, n_steps=9, checkpoint=tmp_path / "w.partial")
+    interrupting(monkeypatch, after=4)
+    first = clone(saw).fit(bags, labels)
+    monkeypatch.setattr(Search, "step", None)
+    assert np.array_equal(clone(saw).fit(bags, labels).selection_.kept, first.selection_.kept)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_steps", [0, 2])
+def test_images_that_chose_or_moved_words_are_remembered(n_steps):
+    plain, labels = two_classes(n_bags=6)
+    bags = bs.Bags(plain.values, plain.offsets, digests=[5, 6, 7, 8, 9, 10])
+    book = bs.Codebook(large_book().words, trained_on=[1, 6])
+    options = {"n_steps": n_steps}
+    for saw in (bs.Refinement(book, 3, n_folds=0, **options), bs.Annealing(book, 3, **options)):
+        assert saw.fit(bags, labels).codebook_.trained_on.tolist() == [1, 5, 6, 7, 8, 9, 10]
+    assert bs.RandomSubset(book, 3).fit(bags).codebook_.trained_on.tolist() == [1, 6]

@@ -142,9 +142,14 @@ def _run(command: Command) -> None:
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse what cannot be done together, before anything is read."""
     check_output(options.output, ".safetensors")
-    if Path(options.output).absolute() == Path(options.codebook).absolute():
+    if Path(options.output).resolve() == Path(options.codebook).resolve():
         raise ParameterError(
             f"the output {options.output} is the codebook itself. Choose another output."
+        )
+    if options.max_loss is not None and options.sharpness == "auto":
+        raise ParameterError(
+            "--sharpness auto is chosen by the labels of all the images, and --max-loss tests on "
+            "some of them. Give a number."
         )
     given = [f"--{name}" for name in SEARCH if getattr(options, name) is not None]
     if options.paper:

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
@@ -53,17 +51,14 @@ def pruned_codebook(
     told = {"pruned": _shortened(record)}
     if "pruned" in book.provenance:
         told["pruned"]["before"] = book.provenance["pruned"]
-    seen = None
-    if book.trained_on is not None and bags.digests is not None:
-        seen = np.union1d(book.trained_on, bags.digests)
     return Codebook(
         chosen.words,
         chosen.ids,
         scale=chosen.scale,
         metric=chosen.metric,
         description=chosen.description,
-        provenance={**book.provenance, **told},
-        trained_on=seen,
+        provenance={**book.provenance, **chosen.provenance, **told},
+        trained_on=book.taught_by(bags).trained_on,
     )
 
 

@@ -119,7 +119,9 @@ class Task:
             found = saw.fit(self.bags, self.labels).selection_
             n_moves = len(saw.errors_)
             planned = saw.n_steps if saw.check_ is None else saw.check_.n_steps
-            return Result(found, found.scores, n_moves, planned - n_moves, check=saw.check_)
+            left = max(planned - n_moves, 1) if saw.interrupted_ else 0
+            scores = (*found.scores[:1], *filter(None, [found.final_score]))
+            return Result(found, scores, n_moves, left, check=saw.check_)
         found = saw.set_params(n_kept=self.n_kept).fit(self.bags).selection_
         return Result(found, found.scores[-1:])
 

@@ -64,12 +64,13 @@ def compare(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> C
     >>> round(found.mean, 3), round(found.t, 2), round(found.p, 3)
     (0.03, 2.6, 0.061)
     """
-    differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    n_splits = len(differences)
-    if differences.ndim != 1 or n_splits < 2:
+    ours, theirs = (np.asarray(side, dtype=np.float64) for side in (first, second))
+    if ours.ndim != 1 or ours.shape != theirs.shape or len(ours) < 2:
         raise DataError(
-            f"two methods are compared over at least 2 splits; got shape {differences.shape}."
+            "two methods are compared over the same splits, at least 2 splits; got shapes "
+            f"{ours.shape} and {theirs.shape}."
         )
+    differences, n_splits = ours - theirs, len(ours)
     mean = float(differences.mean())
     spread = float(differences.var(ddof=1))
     error = float(np.sqrt((1 / n_splits + n_test / n_train) * spread))

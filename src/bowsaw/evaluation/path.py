@@ -208,7 +208,7 @@ class PruningPath(Selector):
         check_is_fitted(self, "trail_")
         words = self._book.only(self._book.ids[self.trail_.at(n_words)])
         if not self._is_refined(n_words):
-            return words
+            return words if n_words == self._book.n_words else words.taught_by(self._bags)
         if n_words not in self._refined:
             self._refined[n_words] = self._refine(words, self._bags, self._labels)
         return self._refined[n_words]
@@ -285,17 +285,17 @@ class PruningPath(Selector):
                 "recommend needs exactly one of max_loss, max_bytes and max_ms; got "
                 f"{max_loss!r}, {max_bytes!r} and {max_ms!r}."
             )
-        table = self.estimate()
+        table, ms = self.estimate(), None
         if max_loss is not None:
             row = within_loss(table, max_loss)
         elif max_bytes is not None:
             row = within_bytes(table, max_bytes)
         elif max_ms is not None:
             times = [self._milliseconds(row.n_words) for row in table]
-            row, _ = within_ms(table, times, max_ms)
+            row, ms = within_ms(table, times, max_ms)
         return Recommendation(
             **row._asdict(),
-            ms_per_image=self._milliseconds(row.n_words),
+            ms_per_image=self._milliseconds(row.n_words) if ms is None else ms,
             codebook=self.codebook_at(row.n_words),
         )
 
@@ -312,7 +312,8 @@ class PruningPath(Selector):
                     words = self._refine(words, train, seen)
                     learned: NDArray[Any] = self._coder(words).transform(train)
                 else:
-                    # The state is exact, so these are the histograms of coding anew.
+                    # The state is exact, or for soft codes within its bound, so these are the
+                    # histograms of coding anew.
                     learned = state.reset(words.ids).histograms.copy()
                 yield learned, self._coder(words).transform(test)
 
@@ -374,9 +375,13 @@ class PruningPath(Selector):
 
     def _refine(self, words: Codebook, bags: Bags, labels: Labels) -> Codebook:
         how: dict[str, Any] = {"sharpness": self.sharpness, "random_state": self.seed_}
-        return refined(
+        found = refined(
             words, bags, labels, n_steps=self.refine, coding=self.coding, n_jobs=self.n_jobs, **how
-        ).codebook
+        )
+        if len(found.errors) < self.refine:
+            # Words on their way would pass for those of the size.
+            raise KeyboardInterrupt
+        return found.codebook
 
     def _coder(self, words: Codebook) -> BagOfWords:
         return BagOfWords(words, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs)

@@ -110,7 +110,9 @@ class Annealing(Selector):
     best_, last_ : ndarray of int64, shape (n_kept,)
         Ids of the best and of the last words, ascending by position.
     score_ : float
-        The score of the result, before words were moved.
+        The score of the result.
+    interrupted_ : bool
+        Whether Ctrl-C ended the search before its time.
 
     Notes
     -----
@@ -237,6 +239,7 @@ class Annealing(Selector):
             codebook=book.only(kept),
             kept=kept,
             scores=tuple(search.path),
+            score=self.score_,
             seed=seed,
             certificate=state.fidelity().record(),
             parameters={**self._settings(), "n_steps": search.n_steps},

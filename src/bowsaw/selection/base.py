@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,6 +44,8 @@ class Selector(TransformerMixin, BaseEstimator):
     n_jobs: int | None
 
     _needs_labels = True
+    _learns = True
+    """Whether the choice depends on the bags: their images can then no longer test it."""
 
     def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
         """Choose the words.
@@ -65,7 +68,10 @@ class Selector(TransformerMixin, BaseEstimator):
             self.classes_, labels = check_labels(y, len(bags))
         elif y is not None:
             check_length(np.asarray(y), len(bags))
-        self.selection_ = self._select(bags, labels, book, n_kept)
+        selection = self._select(bags, labels, book, n_kept)
+        if self._learns and selection.codes_with == "pruned":
+            selection = replace(selection, codebook=selection.codebook.taught_by(bags))
+        self.selection_ = selection
         self.codebook_ = self.selection_.codebook
         self.n_features_out_ = self.selection_.n_columns
         return self

@@ -68,6 +68,7 @@ class RandomSubset(Selector):
     """
 
     _needs_labels = False
+    _learns = False
 
     def __init__(
         self,
@@ -134,6 +135,7 @@ class FarthestPoint(Selector):
     """
 
     _needs_labels = False
+    _learns = False
 
     def __init__(
         self,
@@ -229,6 +231,7 @@ class Retrained(Selector):
     """
 
     _needs_labels = False
+    _learns = False
 
     def __init__(
         self,

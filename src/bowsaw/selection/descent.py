@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bowsaw._version import __version__
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
@@ -121,21 +122,20 @@ def refined(
     """
     per_bag = usual_per_bag(codebook.n_words) if per_bag is None else per_bag
     check_walk(n_steps, rate, per_bag, max_bags, coding)
+    n_steps, rate, per_bag, max_bags = int(n_steps), float(rate), int(per_bag), int(max_bags)
     start = codebook.words_for(bags) / np.float32(bags.scale)
     classes = np.asarray(labels, dtype=np.int64)
     if classes.shape != (len(bags),):
         raise DataError(f"labels must be one a bag ({len(bags)}); got shape {classes.shape}.")
     n_done = n_steps if stop is None else min(stop, n_steps)
     if n_done == 0:
-        return Refined(codebook, 0.0, np.empty(0))
+        return Refined(codebook.taught_by(bags), 0.0, np.empty(0))
     seed = seed_from(random_state)
-    slopes = Slopes(
-        Pool(bags, classes, per_bag, max_bags, seed), start, coding, float(sharpness), n_jobs
-    )
     saved = SearchCheckpoint(
         checkpoint,
         {
             "words": start.tobytes().hex(),
+            "version": __version__,
             "bags": "" if checkpoint is None else bags.content_digest(),
             "labels": classes.tolist(),
             "told": [
@@ -150,7 +150,11 @@ def refined(
             ],
         },
     )
-    walk = Walk(start, slopes, n_steps, float(rate))
+    with single_threaded_blas():
+        slopes = Slopes(
+            Pool(bags, classes, per_bag, max_bags, seed), start, coding, float(sharpness), n_jobs
+        )
+    walk = Walk(start, slopes, n_steps, rate)
     walk.restore(saved.load())
     written = time.monotonic()
     with Progress("refining", n_done, show=verbose) as bar, single_threaded_blas():
@@ -180,7 +184,7 @@ def refined(
             **codebook.provenance,
             "refined": {"n_steps": len(errors), "rate": float(rate), "moved": moved, "seed": seed},
         },
-        trained_on=_learned_from(codebook, bags),
+        trained_on=codebook.taught_by(bags).trained_on,
     )
     return Refined(book, moved, errors)
 
@@ -201,13 +205,6 @@ def check_walk(
         raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
     if coding not in ("hard", "soft"):
         raise ParameterError(f"coding must be 'hard' or 'soft'; got {coding!r}.")
-
-
-def _learned_from(codebook: Codebook, bags: Bags) -> NDArray[np.uint64] | None:
-    """Return the digests of all images that the words have seen, None where some are unknown."""
-    if codebook.trained_on is None or bags.digests is None:
-        return None
-    return np.union1d(codebook.trained_on, bags.digests)
 
 
 class Walk:

@@ -48,12 +48,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from bowsaw._version import __version__
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.seeds import seed_from
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
+from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.descent import check_walk, refined
 from bowsaw.selection.nested import N_PARTS, Check, check_steps, usual_folds
 from bowsaw.selection.result import Selection
@@ -93,8 +95,9 @@ class Refinement(Selector):
     sharpness : float, default=40.0
         For soft coding.
     checkpoint : path-like or None, default=None
-        A file to write the state to, every few seconds: a fit that was interrupted goes on from it
-        and gives the same words; removed at the end.
+        A file to write the steps to, every few seconds, and beside it files of the stages before
+        (a search every few seconds, a check after each fold): a fit that was interrupted goes on
+        from them and gives the same words; removed at the end.
     random_state : int, RandomState or None, default=0
         Draws the words and the descriptors that steps look at.
     n_jobs : int or None, default=-1
@@ -175,18 +178,19 @@ class Refinement(Selector):
         first = clone(start)
         if self.checkpoint is not None and "checkpoint" in first.get_params():
             first.set_params(checkpoint=self._beside("start"))
-        begun = first.fit(bags, labels).selection_
-        if begun.codes_with != "pruned":
-            raise ParameterError(
-                f"start must choose words that code alone; {begun.method} codes with the full "
-                "codebook. Name another selector, or None."
-            )
-        # Ctrl-C in a search that keeps its best: there is a result, and nobody wants to wait.
-        torn = bool(getattr(first, "interrupted_", False))
+        asked = {
+            "version": __version__,
+            "book": book.words.tobytes().hex(),
+            "start": _described(start),
+            "bags": "" if self.checkpoint is None else bags.content_digest(),
+            "labels": labels.tolist(),
+        }
+        chosen = SearchCheckpoint(self._beside("chosen"), asked)
+        begun, torn = self._begin(first, chosen, bags, labels, book)
         how: dict[str, Any] = {
-            "n_steps": self.n_steps,
-            "rate": self.rate,
-            "per_bag": per_bag,
+            "n_steps": int(self.n_steps),
+            "rate": float(self.rate),
+            "per_bag": int(per_bag),
             "coding": self.coding,
             "sharpness": self.sharpness,
             "n_jobs": self.n_jobs,
@@ -195,18 +199,21 @@ class Refinement(Selector):
         self.check_: Check | None = None
         stop = 0 if torn else self.n_steps
         if stop and n_folds:
-            self.check_ = check_steps(
-                lambda some, seen: _quietly(start, some, seen),
-                bags,
-                labels,
-                fingerprint={"words": begun.codebook.words.tobytes().hex(), "start": repr(start)},
-                n_folds=n_folds,
-                max_bags=MAX_BAGS,
-                seed=seed,
-                checkpoint=self._beside("folds"),
-                **how,
-            )
-            stop = self.check_.n_steps
+            try:
+                self.check_ = check_steps(
+                    lambda some, seen: _quietly(start, some, seen),
+                    bags,
+                    labels,
+                    fingerprint=asked,
+                    n_folds=n_folds,
+                    max_bags=MAX_BAGS,
+                    seed=seed,
+                    checkpoint=self._beside("folds"),
+                    **how,
+                )
+            except KeyboardInterrupt:
+                torn = True
+            stop = 0 if self.check_ is None else self.check_.n_steps
         found = refined(
             begun.codebook,
             bags,
@@ -220,7 +227,7 @@ class Refinement(Selector):
         self.moved_, self.errors_ = found.moved, found.errors
         self.interrupted_ = torn or len(found.errors) < stop
         if not self.interrupted_ and self.checkpoint is not None:
-            for name in ("start", "folds"):
+            for name in ("start", "chosen", "folds"):
                 Path(str(self._beside(name))).unlink(missing_ok=True)
         return Selection(
             method="refinement",
@@ -228,6 +235,7 @@ class Refinement(Selector):
             codebook=found.codebook,
             kept=found.codebook.ids,
             scores=tuple((-found.errors).tolist()) or begun.scores,
+            score=None if len(found.errors) else begun.final_score,
             seed=seed,
             certificate=begun.certificate if not len(found.errors) else None,
             parameters={
@@ -242,6 +250,37 @@ class Refinement(Selector):
                 "sharpness": self.sharpness if self.coding == "soft" else None,
             },
         )
+
+    def _begin(
+        self,
+        start: Selector,
+        chosen: SearchCheckpoint,
+        bags: Bags,
+        labels: NDArray[np.int64],
+        book: Codebook,
+    ) -> tuple[Selection, bool]:
+        """Choose the words to begin with, once; return whether Ctrl-C cut that short, too."""
+        known = chosen.load()
+        if known is not None:
+            known["kept"] = np.array(known["kept"], dtype=np.int64)
+            known["scores"] = tuple(known["scores"])
+            words = book.only(known["kept"])
+            return Selection(codes_with="pruned", codebook=words, **known), False
+        begun = start.fit(bags, labels).selection_
+        if begun.codes_with != "pruned":
+            raise ParameterError(
+                f"start must choose words that code alone; {begun.method} codes with the full "
+                "codebook. Name another selector, or None."
+            )
+        # A search that keeps its best has caught it: there is a result, and nobody wants to wait.
+        torn = bool(getattr(start, "interrupted_", False))
+        kept = begun.kept
+        # Words of its own, such as k-means makes, it must make again.
+        if not torn and kept is not None and _are_words_of(begun.codebook, book):
+            names = ("method", "scores", "score", "certificate")
+            told = {name: getattr(begun, name) for name in names}
+            chosen.save({"kept": kept.tolist(), **told})
+        return begun, torn
 
     def _start(self, book: Codebook, n_kept: int, seed: int) -> Selector:
         """Return what chooses the words to begin with."""
@@ -272,6 +311,23 @@ class Refinement(Selector):
     def _beside(self, name: str) -> Path | None:
         """Return the file of an earlier stage."""
         return None if self.checkpoint is None else Path(f"{self.checkpoint}.fold-{name}")
+
+
+def _are_words_of(small: Codebook, large: Codebook) -> bool:
+    """Return whether the words of one codebook are some of another's, by id."""
+    if not np.isin(small.ids, large.ids).all():
+        return False
+    return np.array_equal(small.words, large.only(small.ids).words)
+
+
+def _described(start: Selector) -> dict[str, str]:
+    """Return what the choice of a selector depends on, as JSON holds it."""
+    told = {"class": type(start).__name__}
+    for name, value in start.get_params(deep=False).items():
+        if name not in ("codebook", "n_jobs", "verbose", "checkpoint"):
+            plain = value is None or isinstance(value, str | numbers.Number)
+            told[name] = repr(value) if plain else f"{type(value).__name__} {vars(value)}"
+    return told
 
 
 def _quietly(start: Selector, bags: Bags, labels: NDArray[np.int64]) -> Codebook:

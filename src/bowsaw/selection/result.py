@@ -43,6 +43,8 @@ class Selection:
         set aside.
     scores : tuple of float
         The path of the method's score, one entry a step, where it has one.
+    score : float or None
+        The score of the words themselves, where that is not the last of the path.
     seed : int or None
         What drove its random choices, where it has any.
     certificate : mapping or None
@@ -57,6 +59,7 @@ class Selection:
     kept: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
     scores: tuple[float, ...] = ()
+    score: float | None = None
     seed: int | None = None
     certificate: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -92,6 +95,13 @@ class Selection:
         """Words that a new image's descriptors are compared with."""
         return self.codebook.n_words
 
+    @property
+    def final_score(self) -> float | None:
+        """The score of the words, where there is one."""
+        if self.score is not None:
+            return self.score
+        return self.scores[-1] if self.scores else None
+
     def reduce(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Turn histograms of ``codebook`` into those of the selection, ``(n_bags, n_columns)``."""
         if self.codes_with == "pruned":
@@ -113,7 +123,7 @@ class Selection:
             "n_columns": self.n_columns,
             "n_coding_words": self.n_coding_words,
             "n_steps": len(self.scores),
-            "score": self.scores[-1] if self.scores else None,
+            "score": self.final_score,
             "seed": self.seed,
             "certificate": None if self.certificate is None else dict(self.certificate),
             "parameters": plain_json(self.parameters, "parameters"),
