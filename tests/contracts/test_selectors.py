@@ -95,7 +95,9 @@ SELECTORS = {
     "refinement, soft": Refinement(
         BOOK, 5, start=RandomSubset(BOOK), n_steps=100, n_folds=0, coding="soft"
     ),
-    "refinement, checked": Refinement(BOOK, 5, start=FarthestPoint(BOOK), n_steps=60, n_folds=1),
+    "refinement, checked": Refinement(
+        BOOK, 5, start=Annealing(BOOK, n_steps=250), n_steps=60, n_folds=1
+    ),
 }
 NEED_A_DIFFERENCE = {"separability"}
 LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]

@@ -131,7 +131,7 @@ class Refinement(Selector):
     >>> bags = [rng.normal([label, 0.0], 1.0, size=(40, 2)) for label in y]
     >>> book = bs.KMeansCodebook(10, random_state=0).fit(bags).codebook_
     >>> saw = bs.Refinement(codebook=book, n_kept=3, n_steps=50).fit(bags, y)
-    >>> saw.codebook_.n_words, saw.transform(bags).shape, saw.moved_ > 0
+    >>> saw.codebook_.n_words, saw.transform(bags).shape, len(saw.errors_) == saw.check_.n_steps
     (3, (20, 3), True)
     """
 
