@@ -37,6 +37,20 @@ def plain_json(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any] |
         ) from error
 
 
+def check_whole(value: object, name: str, least: int) -> int:
+    """Return a parameter as an int, or raise a ParameterError that says what it must be.
+
+    Examples
+    --------
+    >>> check_whole(np.int64(3), "n_steps", 0)
+    3
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
 def check_scale(scale: object) -> float:
     """Return ``scale`` as a float, or raise a ParameterError that says what a scale is."""
     value = float(scale) if isinstance(scale, numbers.Real) else math.nan

@@ -45,7 +45,7 @@ def assert_is_recoding(state, bags, twin=False):
         np.testing.assert_array_equal(state.histograms, oracle.histograms(bags, words, kept))
 
 
-def wander(state, bags, random, n_moves, most=4, twin=False):
+def assert_recoding_along(state, bags, random, n_moves, most=4, twin=False):
     for _ in range(n_moves):
         state.swap(*any_move(random, state, most))
         assert_is_recoding(state, bags, twin)
@@ -85,9 +85,9 @@ def test_any_moves_give_what_coding_descriptor_by_descriptor_gives(corpus, n_ran
     with patch.object(index, "SEGMENT_ROWS", n_segment):
         state = ExactState(book, bags, n_ranked=n_ranked, n_jobs=1)
     assert_is_recoding(state, bags, twin=True)
-    wander(state, bags, random, 6, twin=True)
+    assert_recoding_along(state, bags, random, 6, twin=True)
     state.reset(random.permutation(book.ids)[: random.integers(1, 4)])
-    wander(state, bags, random, 6, most=2, twin=True)
+    assert_recoding_along(state, bags, random, 6, most=2, twin=True)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
@@ -98,7 +98,7 @@ def test_misleading_data(family):
         bags, book = cut_at_random(random, rows), Codebook(words)
         state = ExactState(book, bags, n_ranked=n_ranked, n_jobs=1)
         assert_is_recoding(state, bags)
-        wander(state.reset(random.permutation(book.ids)[:5]), bags, random, 12)
+        assert_recoding_along(state.reset(random.permutation(book.ids)[:5]), bags, random, 12)
 
 
 def test_ties_go_to_the_first_word_of_the_codebook_whatever_its_column():
@@ -125,8 +125,8 @@ def test_the_length_of_lists_changes_nothing(n_ranked):
     bags = cut_at_random(random, rows)
     state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
     assert state.n_ranked == (LEAST_RANKED if n_ranked is None else n_ranked)
-    wander(state, bags, random, 4, most=40)
-    wander(state.reset(random.permutation(300)[:20]), bags, random, 12)
+    assert_recoding_along(state, bags, random, 4, most=40)
+    assert_recoding_along(state.reset(random.permutation(300)[:20]), bags, random, 12)
     if n_ranked == 1:
         assert state.n_far > 300
 
@@ -253,7 +253,7 @@ def test_many_descriptors_a_bag_and_few(n_bags):
     bags = Bags(rows, np.linspace(0, 600, n_bags + 1).astype(int))
     for n_ranked in (2, 40):
         state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
-        wander(state, bags, random, 20)
+        assert_recoding_along(state, bags, random, 20)
 
 
 # -- units and storage -----------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_codebooks_in_other_units_than_the_bags(book_scale):
     rows, words = gravel(random, 150, 30)
     bags = cut_at_random(random, rows, scale=512)
     book = Codebook(words * (book_scale / 512), scale=book_scale)
-    wander(ExactState(book, bags, n_ranked=3, n_jobs=1), bags, random, 15)
+    assert_recoding_along(ExactState(book, bags, n_ranked=3, n_jobs=1), bags, random, 15)
     if book_scale in (512.0, 1.0):
         # Powers of two change no bit, so that ties are the same as well.
         same = ExactState(Codebook(words, scale=512), bags).reset([3, 9])
@@ -295,7 +295,9 @@ def test_descriptors_may_lie_on_disk_and_in_pieces(tmp_path):
     one = Bags.from_pieces([b], [0, 0], [0, 20], [20, 30])
     two = Bags.from_pieces([a, b], [1, 0, 1], [0, 0, 20], [20, 40, 30])
     for bags in (one, two, two[[2, 0]]):
-        wander(ExactState(Codebook(words), bags, n_ranked=2, n_jobs=1), bags, random, 8)
+        assert_recoding_along(
+            ExactState(Codebook(words), bags, n_ranked=2, n_jobs=1), bags, random, 8
+        )
 
 
 # -- segments --------------------------------------------------------------------------------------
@@ -325,8 +327,8 @@ def test_segments_and_threads_change_nothing(monkeypatch, n_rows, n_jobs):
     # Several bags larger than small segments, and some empty ones.
     bags = cut_at_random(random, rows, 25)
     state = ExactState(Codebook(words), bags, n_ranked=3, n_jobs=n_jobs)
-    wander(state, bags, random, 10)
-    wander(state.reset([5]), bags, random, 10, most=2)
+    assert_recoding_along(state, bags, random, 10)
+    assert_recoding_along(state.reset([5]), bags, random, 10, most=2)
 
 
 @pytest.mark.parametrize("n_rows", [2**16, 2**16 + 1])
@@ -356,7 +358,7 @@ def test_a_corpus_of_one_descriptor():
     random = np.random.default_rng(10)
     bags = Bags([[0.3, 0.1]])
     state = ExactState(Codebook(random.random((20, 2))), bags, n_ranked=2)
-    wander(state, bags, random, 40)
+    assert_recoding_along(state, bags, random, 40)
 
 
 @pytest.mark.parametrize("n_words", [2**16 - 1, 2**16, 2**16 + 3])
@@ -384,7 +386,7 @@ def test_descriptors_very_far_from_the_words(distance):
     bags = cut_at_random(random, rows)
     for n_ranked in (1, 30):
         state = ExactState(Codebook(random.normal(size=(30, 3))), bags, n_ranked=n_ranked, n_jobs=1)
-        wander(state, bags, random, 10, twin=True)
+        assert_recoding_along(state, bags, random, 10, twin=True)
 
 
 @pytest.mark.parametrize("size", [1e-44, 1e-30, 1e-20, 1e10, 5e17])
@@ -394,7 +396,7 @@ def test_values_of_any_size(size):
     bags = cut_at_random(random, rows)
     for n_ranked in (1, 30):
         state = ExactState(Codebook(words), bags, n_ranked=n_ranked, n_jobs=1)
-        wander(state, bags, random, 10, twin=True)
+        assert_recoding_along(state, bags, random, 10, twin=True)
 
 
 @pytest.mark.parametrize("value", [1e19, 1e25, 3e38, np.nan])

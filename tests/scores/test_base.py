@@ -30,7 +30,7 @@ def corpus(random, n_bags=24, n_columns=6):
     return np.round(histograms, 2)
 
 
-def agree(score, found, fresh):
+def assert_agree(score, found, fresh):
     if isinstance(score, WordwiseScore):
         assert found == fresh
     else:
@@ -59,7 +59,7 @@ def test_any_history_of_updates_gives_the_value_of_a_fresh_run(name, options, se
         fresh = make_score(name, **options).begin(labels, 3, sizes).update(live)
         assert np.isfinite(found)
         assert found == score.value
-        agree(score, found, fresh)
+        assert_agree(score, found, fresh)
 
 
 @every_score
@@ -75,7 +75,7 @@ def test_a_copy_goes_on_by_itself(name, options):
     assert saved.value == before
     # The copy has the columns of before: told of the same move it agrees, told of none it stays.
     assert saved.update(first, []) == before
-    agree(saved, saved.update(mixed, [3, 0]), moved)
+    assert_agree(saved, saved.update(mixed, [3, 0]), moved)
 
 
 @every_score
@@ -159,7 +159,7 @@ def test_a_score_follows_a_state(name):
         state.swap(out=out, in_=in_)
         found = score.update(state.histograms, state.changed)
         fresh = make_score(name).begin(labels, 2, np.full(20, 30)).update(state.histograms)
-        agree(score, found, fresh)
+        assert_agree(score, found, fresh)
 
 
 def test_scores_are_made_by_name_or_copied():

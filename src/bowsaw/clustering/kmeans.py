@@ -39,6 +39,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checks import check_whole
 from bowsaw.clustering._lloyd_kernel import add_rows
 from bowsaw.clustering.checkpoint import Checkpoint
 from bowsaw.clustering.seeding import kmeans_plus_plus
@@ -212,11 +213,7 @@ class KMeansCodebook(TransformerMixin, BaseEstimator):
 
     def _validate(self) -> None:
         for name, least in (("n_words", 1), ("max_iter", 1), ("init_sample", 1)):
-            value = getattr(self, name)
-            if not _is_whole(value) or value < least:
-                raise ParameterError(
-                    f"{name} must be a whole number from {least} up; got {value!r}."
-                )
+            check_whole(getattr(self, name), name, least)
         if self.sample is not None and not (_is_whole(self.sample) and self.sample >= self.n_words):
             raise ParameterError(
                 f"sample must be a whole number from n_words = {self.n_words} up, or None for "

@@ -48,6 +48,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map, single_threaded_blas
@@ -164,11 +165,7 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
         if self.C != "auto":
             _positive(self.C, "C", ' or "auto"')
         for name, least in (("cv", 2), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < least:
-                raise ParameterError(
-                    f"{name} must be a whole number from {least} up; got {value!r}."
-                )
+            check_whole(getattr(self, name), name, least)
         _positive(self.tol, "tol")
         grid = sorted({_positive(c, "grid") for c in _grid(self.grid)})
         if not grid:

@@ -15,7 +15,6 @@ The paper prunes to one size that the user names, and knows no path.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -27,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
@@ -396,7 +396,4 @@ class PruningPath(Selector):
             raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
         check_sharpness(self.sharpness)
         for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
-            value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not whole or value < least:
-                raise ParameterError(f"{name} must be a whole number from {least} up; got {value}.")
+            check_whole(getattr(self, name), name, least)

@@ -8,7 +8,6 @@ others from one part to another.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -16,6 +15,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.seeds import check_seed, stream
 
@@ -104,8 +104,8 @@ def split_by_class(
     >>> split
     Split(codebook=2, train=2, test=3, seed=0, index=0)
     """
-    n_codebook, n_train = _count("codebook", codebook, 0), _count("train", train, 1)
-    seed, index = check_seed(seed), _count("index", index, 0)
+    n_codebook, n_train = check_whole(codebook, "codebook", 0), check_whole(train, "train", 1)
+    seed, index = check_seed(seed), check_whole(index, "index", 0)
     labels = _labels(y, len(classes))
     drawn: list[list[Rows]] = []
     for label, name in enumerate(classes):
@@ -127,12 +127,6 @@ def _rising(pieces: tuple[Rows, ...]) -> Rows:
     rows = np.sort(np.concatenate(pieces)).astype(np.int64)
     rows.setflags(write=False)
     return rows
-
-
-def _count(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
-    return int(value)
 
 
 def _labels(y: ArrayLike, n_classes: int) -> Rows:

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
+from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
@@ -82,8 +83,6 @@ def greedy_coverage(
             f"n_kept must be from 1 to {codebook.n_words} (the codebook has so many words); got "
             f"{n_kept}. Ask for fewer words."
         )
-    if n_sample < 1:
-        raise ParameterError(f"n_sample must be a whole number from 1 up; got {n_sample!r}.")
     return lazy_greedy(coverage_costs(bags, codebook, n_sample, random_state), n_kept)
 
 
@@ -101,6 +100,7 @@ def coverage_costs(
     -------
     ndarray of shape (n_words, n_descriptors or n_sample), float32
     """
+    check_whole(n_sample, "n_sample", 1)
     if not bags.n_descriptors:
         raise DataError(f"the {len(bags)} bags have no descriptors to cover. Give bags with some.")
     words = codebook.words_for(bags).astype(np.float64) / bags.scale

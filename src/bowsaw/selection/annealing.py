@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.inference.whatif import whatif
@@ -332,12 +333,7 @@ class Annealing(Selector):
 
     def _validate(self) -> None:
         for name, least in (("n_steps", 0), ("move_size", 1)):
-            value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not whole or value < least:
-                raise ParameterError(
-                    f"{name} must be a whole number from {least} up; got {value!r}."
-                )
+            check_whole(getattr(self, name), name, least)
         choices = {
             "proposals": ("random", "nearest"),
             "schedule": ("calibrated", "published"),

@@ -18,7 +18,6 @@ kept words are listed in the order of the codebook.
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.errors import ParameterError
 from bowsaw.scores.coverage import coverage_costs, lazy_greedy
 from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector
@@ -93,14 +91,8 @@ class Coverage(Selector):
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
-        whole = isinstance(self.n_sample, numbers.Integral) and not isinstance(self.n_sample, bool)
-        if not whole or self.n_sample < 1:
-            raise ParameterError(
-                f"n_sample must be a whole number from 1 up; got {self.n_sample!r}. Ask for a few "
-                "thousand descriptors."
-            )
         seed = seed_from(self.random_state)
-        costs = coverage_costs(bags, book, int(self.n_sample), seed)
+        costs = coverage_costs(bags, book, self.n_sample, seed)
         taken = lazy_greedy(costs, n_kept)
         self.order_ = book.ids[taken]
         kept = book.ids[np.sort(taken)]

@@ -10,13 +10,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
@@ -198,9 +199,7 @@ def check_walk(
         ("per_bag", per_bag, 1),
         ("max_bags", max_bags, 2),
     ):
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or int(cast(int, value)) < least:
-            raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
+        check_whole(value, name, least)
     if not isinstance(rate, numbers.Real) or not 0 < float(rate) < np.inf:
         raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
     if coding not in ("hard", "soft"):
