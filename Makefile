@@ -21,7 +21,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt src/bowsaw/_version.py
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint style types rooms format bench clean
+.PHONY: help demo test browser lint style types rooms format bench clean
 .NOTPARALLEL:
 # An interrupted set-up must not look like a finished one.
 .DELETE_ON_ERROR:
@@ -36,6 +36,9 @@ demo: $(VENV)/.demo-is-installed ## real pictures to a pruned codebook, in about
 test: lint ## lint, then run every test and every example in the documentation
 	@echo "pytest"
 	@$(RUN) -m pytest -q -n auto $(PYTEST_ARGS)
+
+browser: $(VENV)/pyvenv.cfg ## find a Chromium for the tests of the page, or install one with apt
+	@$(RUN) tests/browser/chromium.py
 
 lint: style types rooms ## check style, types and the order of the rooms
 

@@ -1,4 +1,4 @@
-"""From photographs to a pruned codebook and its accuracy, with the commands that a user would type.
+"""From photographs to a pruned codebook and a page about it, with the commands that a user types.
 
 The pictures are those that scikit-image ships, so nothing is downloaded. Each becomes one class: a
 grid of tiles that do not overlap is cut out of it, so whichever tiles a split puts into the
@@ -45,6 +45,10 @@ CLASSES = {
 }
 
 WORDS, KEPT = "200", "20"
+SIZES, SPLITS = "5,10,20,50,100", "3"
+METHODS = "annealed,published,yang,bottleneck,random,retrained"
+"""What is compared: the methods whose choice takes seconds, so that the demo stays short."""
+
 CODEBOOK, TRAIN = "10", "10"
 """Tiles a class whose descriptors become words, and that the classifier learns from."""
 
@@ -94,13 +98,14 @@ def size_of(path: Path) -> str:
 
 
 def main(folder: Path = Path("demo")) -> None:
-    """Cut, extract, train, encode, evaluate, prune, and say what was found and where."""
+    """Cut, extract, train, encode, evaluate, prune, compare, and say what was found and where."""
     begin = time.perf_counter()
     pictures, store = folder / "pictures", folder / "pictures.store"
     book, histograms = folder / "book.safetensors", folder / "histograms.npz"
     small, result = folder / "small.safetensors", folder / "result.json"
     large_alone, small_alone = folder / "large.json", folder / "small.json"
-    for old in (pictures, store):
+    comparison = folder / "run"
+    for old in (pictures, store, comparison):
         shutil.rmtree(old, ignore_errors=True)
     for old in (book, histograms, result, small, large_alone, small_alone):
         old.unlink(missing_ok=True)
@@ -119,6 +124,8 @@ def main(folder: Path = Path("demo")) -> None:
     run("prune", book, store, "--part", "train", *parts, "--keep", KEPT, "-o", small)
     for words, output in ((book, large_alone), (small, small_alone)):
         run("evaluate", store, "--codebook", words, *parts, "--splits", "1", "-o", output)
+    asked = ("--words", WORDS, "--sizes", SIZES, "--methods", METHODS, "--splits", SPLITS)
+    run("compare", pictures, *asked, *parts, "-o", comparison)
 
     found, large, pruned = (
         Evaluation.from_json(path.read_bytes()) for path in (result, large_alone, small_alone)
@@ -140,8 +147,13 @@ def main(folder: Path = Path("demo")) -> None:
         (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles a class"),
         (histograms, "one row a tile, one column a word"),
         (result, "every split: accuracy, confusion matrix, parameters"),
+        (comparison, "six ways to prune at five sizes: records and page"),
     ):
         print(f"  {path.as_posix():<24} {size_of(path):>8}  {what}")
+    print(
+        "\nHow small can the codebook be, and what does it cost? Open this page in a browser:\n"
+        f"  {(comparison / 'index.html').as_posix()}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,27 @@
 """Progress that is shown to a person and silent to a pipe.
 
 ``Progress`` is the one way in which long work tells how far it is. On a terminal it draws a bar
-with the time left on standard error; elsewhere it says nothing.
+with the time left on standard error; elsewhere it says nothing. Whoever sets ``NO_COLOR`` gets
+plain text, here and wherever ``colours`` is asked; what a terminal cannot do, ``rich`` leaves out.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
+
+
+def colours() -> Literal["auto"] | None:
+    """Return which colours a console of ``rich`` may use: none where ``NO_COLOR`` is set.
+
+    By itself ``rich`` would then still write bold and dim text, which takes the same escape codes.
+    """
+    return None if os.environ.get("NO_COLOR") else "auto"
 
 
 class Progress:
@@ -53,7 +63,7 @@ class Progress:
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[note]}"),
-                console=Console(stderr=True),
+                console=Console(stderr=True, color_system=colours()),
                 transient=True,
             )
             self._task = self._bar.add_task(label, total=total, note="")

@@ -118,6 +118,25 @@ def test_as_published(problem):
     assert hard.selection_.certificate["holds"] is None
 
 
+def test_temperatures_are_those_that_moves_were_judged_at(problem, monkeypatch):
+    bags, y, book = problem
+    judged = []
+    step = Search.step
+    monkeypatch.setattr(Search, "step", lambda self, t: (judged.append(t), step(self, t)))
+    published = Annealing.paper(book, 12).fit(bags, y)
+    # Algorithm 1: .9^t at step t.
+    np.testing.assert_allclose(published.temperatures_, 0.9 ** np.arange(100), rtol=1e-12)
+    assert published.temperatures_.tolist() == judged
+    judged.clear()
+    calibrated = Annealing(book, 6, n_steps=41).fit(bags, y)
+    assert calibrated.temperatures_.tolist() == judged
+    assert calibrated.temperatures_.dtype == np.float64
+    # Geometric, to a thousandth of the first at the last: the middle is the geometric mean.
+    first, middle, last = calibrated.temperatures_[[0, 20, 40]]
+    assert first > 0
+    np.testing.assert_allclose([middle / first, last / first], [10**-1.5, 1e-3], rtol=1e-9)
+
+
 def test_a_neighbour_is_the_nearest_free_word():
     words = np.array([[0.0], [1.0], [1.5], [10.0], [11.0]], dtype=np.float32)
     swaps = NearestSwaps(words, n_moved=2)
@@ -155,6 +174,7 @@ def test_keeping_all_words_has_nowhere_to_go(problem):
     saw = Annealing(book, N_WORDS, n_steps=10).fit(bags, y)
     assert saw.selection_.kept.tolist() == book.ids.tolist()
     assert len(saw.selection_.scores) == 1
+    assert saw.temperatures_.shape == (0,)
 
 
 def test_ctrl_c_keeps_the_best_so_far(problem, monkeypatch):
@@ -172,6 +192,7 @@ def test_ctrl_c_keeps_the_best_so_far(problem, monkeypatch):
     monkeypatch.setattr(Annealing, "_temperature", interrupted)
     saw = Annealing(book, 6, n_steps=60).fit(bags, y)
     assert len(saw.accepted_) == 30
+    assert saw.temperatures_.tolist() == [1e-9] * 30
     assert len(saw.selection_.kept) == 6
     assert saw.score_ == max(saw.selection_.scores)
     assert len(whole.accepted_) == 60
@@ -205,6 +226,7 @@ def all_of(saw):
         saw.selection_.scores,
         saw.selection_.record(),
         saw.accepted_.tolist(),
+        saw.temperatures_.tolist(),
         saw.best_.tolist(),
         saw.last_.tolist(),
         saw.score_,
@@ -257,6 +279,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(problem, tmp_pat
         patch.setattr("bowsaw.selection.checkpoint.SECONDS", 1e9)
         saw.fit(bags, y)
     assert saw.accepted_.tolist() == whole.accepted_[:65].tolist()
+    assert saw.temperatures_.tolist() == whole.temperatures_[:65].tolist()
     assert saw.selection_.scores == whole.selection_.scores[:66]
     assert saw.score_ == max(saw.selection_.scores)
     # The move in hand was not accepted, so it is no part of the last state.

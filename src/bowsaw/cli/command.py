@@ -23,6 +23,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from bowsaw.progress import colours
+
 _PAGE = 100
 """Columns of running text where no terminal sets a narrower limit."""
 
@@ -136,7 +138,14 @@ class _Console(Console):
     """A console that prints text as it is and leaves a broken pipe to us."""
 
     def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        super().__init__(
+            stderr=stderr,
+            color_system=colours(),
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

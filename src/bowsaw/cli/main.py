@@ -26,8 +26,12 @@ VERBS = {
     "prune": "keep only those words of a codebook that tell classes apart best; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
     "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
+    "compare": "measure methods that prune, at many sizes, and write a page of it; resumable",
+    "reproduce": "repeat the paper's experiments and judge each of its claims; resumable",
+    "report": "build the page of a comparison again from its records",
     "whatif": "compare ways to tell the histograms of fewer words without coding images again",
     "inspect": "tell what a store, a codebook or a histogram file holds",
+    "completion": "print a script that lets the Tab key finish commands in bash, zsh or fish",
 }
 """The verbs, each a module beside this one, and what they do."""
 

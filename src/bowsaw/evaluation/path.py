@@ -44,7 +44,6 @@ from bowsaw.evaluation.recommendation import (
     within_ms,
 )
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.whatif import whatif
 from bowsaw.progress import Progress
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
@@ -52,6 +51,7 @@ from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector, check_labels, check_n_kept
 from bowsaw.selection.descent import refined
 from bowsaw.selection.elimination import check_sizes, eliminate
+from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
 from bowsaw.selection.trail import Trail, TrailFile
 
@@ -164,7 +164,12 @@ class PruningPath(Selector):
         self.verbose = verbose
 
     def fit(
-        self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None, *, estimate: bool = False
+        self,
+        X: Bags | Iterable[ArrayLike],
+        y: ArrayLike | None = None,
+        *,
+        known: Known | None = None,
+        estimate: bool = False,
     ) -> Self:
         """Walk the path.
 
@@ -174,6 +179,8 @@ class PruningPath(Selector):
             The bags to choose by.
         y : array-like of shape (n_bags,)
             Their labels.
+        known : Known, optional
+            What other selectors have found of the same bags and codebook.
         estimate : bool, default=False
             Make the estimate at once, so that a checkpoint serves both.
         """
@@ -189,7 +196,7 @@ class PruningPath(Selector):
         self._bags, self._labels, self._book = bags, labels, book
         self._refined: dict[int, Codebook] = {}
         self._table: tuple[SizeEstimate, ...] | None = None
-        self.trail_, _ = self._walk(bags, labels, "")
+        self.trail_, _ = self._walk(bags, labels, "", known)
         self.selection_ = self.selection_at(n_kept)
         self.codebook_ = self.selection_.codebook
         self.n_features_out_ = n_kept
@@ -323,16 +330,15 @@ class PruningPath(Selector):
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _walk(self, bags: Bags, labels: Labels, name: str) -> tuple[Trail, HistogramState]:
-        options: dict[str, Any] = {"sharpness": self.sharpness} if self.coding == "soft" else {}
-        state = whatif(
-            self._book,
-            bags,
-            coding=self.coding,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose and not name,
-            **options,
-        )
+    def _walk(
+        self, bags: Bags, labels: Labels, name: str, known: Known | None = None
+    ) -> tuple[Trail, HistogramState]:
+        show = bool(self.verbose and not name)
+        shared = known if known is not None and known.is_of(self._book, bags) else None
+        source = shared or Known(self._book, bags)
+        state = source.state(self.coding, "exact", self.sharpness, self.n_jobs, show)
+        if shared:
+            state.reset(self._book.ids)
         score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
         trail = eliminate(
             state,
@@ -341,7 +347,7 @@ class PruningPath(Selector):
             repair=self.repair,
             seed=self.seed_,
             file=self._file(name, self._fingerprint(bags, labels, score)),
-            show=self.verbose and not name,
+            show=show,
         )
         return trail, state
 

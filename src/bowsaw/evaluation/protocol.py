@@ -156,6 +156,11 @@ def evaluate(
     bags, labels = as_bags(bags), np.atleast_1d(np.asarray(y))
     wanted: list[Mapped] = [mapping] if isinstance(mapping, str) else list(mapping)
     _check(bags, labels, paths, wanted, splits, resume)
+    if len(classes) < 2:
+        raise DataError(
+            f"an evaluation needs at least 2 classes; got {len(classes)}. Give images in one "
+            "sub-folder a class."
+        )
     first = check_seed(first_split, "first_split")
     drawn = [
         split_by_class(labels, classes, codebook=codebook_images, train=train, seed=seed, index=i)

@@ -68,6 +68,8 @@ def load(path: str | PathLike[str]) -> Codebook:
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make a codebook with «bowsaw train».")
     try:
+        # The library below calls a file that may not be read «not found».
+        source.open("rb").close()
         with safe_open(source, framework="numpy") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != FORMAT:

@@ -41,7 +41,6 @@ from bowsaw.bags import Bags
 from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.inference.whatif import whatif
 from bowsaw.progress import Progress
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
@@ -108,6 +107,8 @@ class Annealing(Selector):
         The kept words; the large codebook can be deleted.
     accepted_ : ndarray of bool, shape (n_done,)
         Which moves were accepted.
+    temperatures_ : ndarray of float64, shape (n_done,)
+        The temperature that each move was judged at, in units of the score.
     best_, last_ : ndarray of int64, shape (n_kept,)
         Ids of the best and of the last words, ascending by position.
     score_ : float
@@ -213,15 +214,8 @@ class Annealing(Selector):
         self._validate()
         seed = seed_from(self.random_state)
         start = stream(seed, "annealing", "start").choice(book.n_words, n_kept, replace=False)
-        options = {"sharpness": self.sharpness} if self.coding == "soft" else {}
-        state = whatif(
-            book,
-            bags,
-            coding=self.coding,
-            transfer=self.transfer,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            **options,
+        state = self._known.state(
+            self.coding, self.transfer, self.sharpness, self.n_jobs, self.verbose
         ).reset(book.ids[start])
         search = Search(state, self._begin(labels, bags), self._proposals(book), seed)
         saved = SearchCheckpoint(self.checkpoint, self._fingerprint(bags, labels, book, seed))
@@ -257,6 +251,9 @@ class Annealing(Selector):
         elif self.schedule == "calibrated" and self.n_steps and search.can_move:
             search.first = max(self.warmth * search.usual_change(N_CALIBRATION), 1e-300)
         record, written = search.record(), time.monotonic()
+        # Not kept in the record: the steps done before follow from the first temperature.
+        temperatures = [self._temperature(t, search.first) for t in range(search.n_steps)]
+        whole = True
         with Progress("annealing", self.n_steps, show=self.verbose) as bar:
             bar.step(search.n_steps)
             try:
@@ -267,7 +264,8 @@ class Annealing(Selector):
                         if time.monotonic() - written > saved.seconds:
                             saved.save(record)
                             written = time.monotonic()
-                    search.step(self._temperature(step, search.first))
+                    temperatures.append(self._temperature(step, search.first))
+                    search.step(temperatures[-1])
                     bar.step(note=_note(search))
             except KeyboardInterrupt:
                 # The last step may be half done, in the state and in the score; the best and the
@@ -275,8 +273,10 @@ class Annealing(Selector):
                 saved.save(record)
                 if not search.n_steps:
                     raise
-                return False
-        return True
+                whole = False
+        # The move that was cut short has a temperature and no result.
+        self.temperatures_ = np.array(temperatures[: search.n_steps], dtype=np.float64)
+        return whole
 
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":

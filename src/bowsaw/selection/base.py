@@ -18,6 +18,7 @@ from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
 
 
@@ -42,12 +43,19 @@ class Selector(TransformerMixin, BaseEstimator):
     coding: Literal["hard", "soft"]
     sharpness: float
     n_jobs: int | None
+    _known: Known
 
     _needs_labels = True
     _learns = True
     """Whether the choice depends on the bags: their images can then no longer test it."""
 
-    def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Bags | Iterable[ArrayLike],
+        y: ArrayLike | None = None,
+        *,
+        known: Known | None = None,
+    ) -> Self:
         """Choose the words.
 
         Parameters
@@ -56,6 +64,9 @@ class Selector(TransformerMixin, BaseEstimator):
             The bags to choose by.
         y : array-like of shape (n_bags,), optional
             Their labels; needed by supervised methods.
+        known : Known, optional
+            What other selectors have found of the same bags and codebook; makes this one quicker
+            and changes nothing else. One of other bags or another codebook is not used.
         """
         bags, book = as_bags(X), as_codebook(self.codebook)
         book.words_for(bags)
@@ -68,13 +79,21 @@ class Selector(TransformerMixin, BaseEstimator):
             self.classes_, labels = check_labels(y, len(bags))
         elif y is not None:
             check_length(np.asarray(y), len(bags))
-        selection = self._select(bags, labels, book, n_kept)
+        self._known = known if known is not None and known.is_of(book, bags) else Known(book, bags)
+        try:
+            selection = self._select(bags, labels, book, n_kept)
+        finally:
+            del self._known
         if self._learns and selection.codes_with == "pruned":
             selection = replace(selection, codebook=selection.codebook.taught_by(bags))
         self.selection_ = selection
         self.codebook_ = self.selection_.codebook
         self.n_features_out_ = self.selection_.n_columns
         return self
+
+    def _full_histograms(self) -> NDArray[np.float32]:
+        """Return the bags' histograms under the whole codebook, coded as the selector says."""
+        return self._known.histograms(self.coding, self.sharpness, self.n_jobs)
 
     @abstractmethod
     def _select(

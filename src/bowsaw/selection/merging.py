@@ -34,7 +34,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import ordered_map
 from bowsaw.selection.base import Selector
@@ -253,8 +252,7 @@ class MergingSelector(Selector):
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
         assert labels is not None
-        coder = BagOfWords(book, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs)
-        self.tree_ = self._merge(coder.transform(bags), labels)
+        self.tree_ = self._merge(self._full_histograms(), labels)
         self._book = book
         return self.selection_at(n_kept)
 

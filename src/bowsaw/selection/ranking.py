@@ -56,7 +56,6 @@ from sklearn.svm import LinearSVC
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.scores.presence import check_measure, word_scores
@@ -94,7 +93,7 @@ class WordRanking(Selector):
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
         told = self._told()
-        self.word_scores_ = self._word_scores(full_histograms(self, bags, book), labels)
+        self.word_scores_ = self._word_scores(self._full_histograms(), labels)
         best = np.argsort(-self.word_scores_, kind="stable")[:n_kept]
         self.order_ = book.ids[best]
         codes_with = self._codes_with()
@@ -106,14 +105,6 @@ class WordRanking(Selector):
             kept=kept,
             parameters={"n_kept": n_kept, "coding": self.coding, **told},
         )
-
-
-def full_histograms(selector: Selector, bags: Bags, book: Codebook) -> NDArray[np.float32]:
-    """Return the bags' histograms under the whole codebook, coded as the selector says."""
-    coder = BagOfWords(
-        book, coding=selector.coding, sharpness=selector.sharpness, n_jobs=selector.n_jobs
-    )
-    return coder.transform(bags)
 
 
 class Ranked(WordRanking):

@@ -51,7 +51,6 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.selection.base import Selector
-from bowsaw.selection.ranking import full_histograms
 from bowsaw.selection.result import Selection
 
 
@@ -122,7 +121,7 @@ class RidgeReconstruction(Selector):
             raise ParameterError(f"mapping must be 'sqrt' or 'raw'; got {self.mapping!r}.")
         if not len(bags):
             raise DataError("there are no bags to reconstruct; give at least one.")
-        rows = full_histograms(self, bags, book).astype(np.float64)
+        rows = self._full_histograms().astype(np.float64)
         if self.mapping == "sqrt":
             np.sqrt(rows, out=rows)
         with single_threaded_blas():

@@ -266,7 +266,7 @@ class Refinement(Selector):
             known["scores"] = tuple(known["scores"])
             words = book.only(known["kept"])
             return Selection(codes_with="pruned", codebook=words, **known), False
-        begun = start.fit(bags, labels).selection_
+        begun = start.fit(bags, labels, known=self._known).selection_
         if begun.codes_with != "pruned":
             raise ParameterError(
                 f"start must choose words that code alone; {begun.method} codes with the full "

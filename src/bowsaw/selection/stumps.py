@@ -47,7 +47,6 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.selection.base import Selector
-from bowsaw.selection.ranking import full_histograms
 from bowsaw.selection.result import Selection
 
 MOST_THRESHOLDS = 64
@@ -113,7 +112,7 @@ class BoostedStumps(Selector):
     ) -> Selection:
         assert labels is not None
         n_thresholds = _check_thresholds(self.n_thresholds)
-        above = stump_sides(full_histograms(self, bags, book), n_thresholds)
+        above = stump_sides(self._full_histograms(), n_thresholds)
         with single_threaded_blas():
             taken, losses = boost(above, labels, n_kept, self.n_jobs)
         return Selection(

@@ -1,0 +1,1 @@
+"""The arena: methods × sizes × codings × splits, measured alike, kept as plain records."""

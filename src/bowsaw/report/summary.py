@@ -1,0 +1,280 @@
+"""What a run says, panel by panel: means, bands, differences, and the size to recommend.
+
+A *panel* is a set of images, a coding and a full codebook. In it, an *entry* is a method at a size,
+over all its splits. Everything that the page prints is worked out here, so that drawing is only
+drawing.
+
+**The band.** With J splits of mean m and standard deviation s (divided by J − 1), the band is
+m ± t s/√J, t the 97.5 % point of Student's t with J − 1 degrees of freedom: where the mean would
+lie nineteen times in twenty, were the splits independent. They overlap, so the band is a drawing
+aid; differences are judged by :mod:`bowsaw.evaluation.comparison`, which corrects for the overlap.
+
+**The recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that
+of all words. Where no size is so good, or all words were not measured: the smallest whose mean is
+at most ``MAX_LOSS`` below the best that the method reached. Of several methods of ours that code
+with the pruned words alone, the one that needs the fewest words by this rule is shown, the more
+accurate of two that need as many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.report.wording import grouped
+
+MAX_LOSS = 0.02
+"""Accuracy that a recommended size may lose."""
+FULL = "full"
+MAPS = {"sqrt": "square-rooted", "raw": "raw"}
+COSTS = ("codebook_seconds", "select_seconds", "code_ms", "classify_seconds", "peak_bytes")
+
+
+class PanelKey(NamedTuple):
+    """What the methods of a panel share."""
+
+    set: str
+    coding: str
+    full_words: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """Accuracy over splits; the spread is None where there is one split only."""
+
+    values: Mapping[int, float]
+    mean: float
+    deviation: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method at a size, in one panel, over its splits."""
+
+    method: str
+    size: int
+    n_columns: int
+    n_coding_words: int
+    codes_with: str
+    n_bytes: int
+    n_train: int
+    n_test: int
+    levels: Mapping[str, Level]
+    costs: Mapping[str, float | None]
+    confusions: Mapping[str, list[list[int]]]
+    certificates: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """All entries of a set, coding and full codebook; ``ident`` names it on the page."""
+
+    ident: str
+    key: PanelKey
+    classes: Sequence[str]
+    entries: Mapping[tuple[str, int], Entry]
+
+    @property
+    def title(self) -> str:
+        """Its name for a reader."""
+        return f"{self.key.set}, {self.key.coding} coding, {grouped(self.key.full_words)} words"
+
+    @property
+    def full(self) -> Entry | None:
+        """The whole codebook, where it was measured."""
+        return next((e for e in self.entries.values() if e.method == FULL), None)
+
+    @property
+    def methods(self) -> list[str]:
+        """All methods but the whole codebook, in the order of the run."""
+        return list(dict.fromkeys(e.method for e in self.entries.values() if e.method != FULL))
+
+    def of(self, method: str) -> list[Entry]:
+        """Return the entries of a method by rising size."""
+        found = [entry for entry in self.entries.values() if entry.method == method]
+        return sorted(found, key=lambda entry: entry.size)
+
+    @property
+    def sizes(self) -> list[int]:
+        """All sizes of methods that prune, rising."""
+        return sorted({e.size for e in self.entries.values() if e.method != FULL})
+
+    @property
+    def maps(self) -> list[str]:
+        """The maps of histograms that some entry was measured with."""
+        return [name for name in MAPS if any(name in e.levels for e in self.entries.values())]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A recommended size: the entry, and whether it is within ``MAX_LOSS`` of all words."""
+
+    entry: Entry
+    within: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A method minus a peer at a size; ``p`` is one-sided and Holm's, None with one split."""
+
+    size: int
+    peer: str
+    mean: float
+    p: float | None
+
+
+def level(values: Mapping[int, float]) -> Level:
+    """Summarise accuracies by split.
+
+    Examples
+    --------
+    >>> found = level({0: 0.70, 1: 0.72})
+    >>> round(found.mean, 2), round(found.deviation, 4)
+    (0.71, 0.0141)
+    """
+    numbers = np.array([values[split] for split in sorted(values)], dtype=np.float64)
+    mean = float(numbers.mean())
+    if len(numbers) < 2:
+        return Level(dict(values), mean, None, mean, mean)
+    deviation = float(numbers.std(ddof=1))
+    half = _t_point(len(numbers) - 1) * deviation / math.sqrt(len(numbers))
+    return Level(dict(values), mean, deviation, mean - half, mean + half)
+
+
+@cache
+def _t_point(n_free: int) -> float:
+    return float(stats.t.ppf(0.975, n_free))
+
+
+def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[Panel]:
+    """Group cells into panels, in the order in which the run names them."""
+    groups: dict[PanelKey, dict[tuple[str, int], list[Mapping[str, Any]]]] = {}
+    order = {name: place for place, name in enumerate(about.get("methods", {}))}
+    for cell in sorted(cells, key=lambda c: (order.get(c["method"], len(order)), c["size"])):
+        key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
+        entry = (cell["method"], cell["size"])
+        if not cell["results"].keys() & MAPS.keys():
+            continue
+        groups.setdefault(key, {}).setdefault(entry, []).append(cell)
+    sets = list(about.get("sets", {}))
+    keys = sorted(groups, key=lambda k: (sets.index(k.set) if k.set in sets else len(sets), *k))
+    return [
+        Panel(
+            f"p{place}",
+            key,
+            about.get("sets", {}).get(key.set, {}).get("classes", []),
+            {name: _entry(found) for name, found in groups[key].items()},
+        )
+        for place, key in enumerate(keys)
+    ]
+
+
+def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
+    first = cells[0]
+    levels, confusions = {}, {}
+    for name in MAPS:
+        having = [cell for cell in cells if name in cell["results"]]
+        if having:
+            levels[name] = level({c["split"]: c["results"][name]["accuracy"] for c in having})
+            tables = [c["results"][name]["confusion"] for c in having]
+            confusions[name] = np.sum(np.array(tables, dtype=np.int64), axis=0).tolist()
+    return Entry(
+        first["method"],
+        first["size"],
+        first["n_columns"],
+        first["n_coding_words"],
+        first["codes_with"],
+        first["codebook_bytes"],
+        first["n_train"],
+        first["n_test"],
+        levels,
+        {name: _mean([cell["costs"].get(name) for cell in cells]) for name in COSTS},
+        confusions,
+        [cell["certificate"] for cell in cells if cell.get("certificate")],
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def recommend(panel: Panel, view: str, method: str) -> Pick | None:
+    """Return the size of ``method`` that the module's rule picks; None if it was not measured."""
+    entries = [entry for entry in panel.of(method) if view in entry.levels]
+    if not entries:
+        return None
+    whole = panel.full
+    if whole is not None and view in whole.levels:
+        limit = whole.levels[view].mean - MAX_LOSS
+        for entry in entries:
+            if _reaches(entry.levels[view].mean, limit):
+                return Pick(entry, True)
+    best = max(entry.levels[view].mean for entry in entries)
+    chosen = next(e for e in entries if _reaches(e.levels[view].mean, best - MAX_LOSS))
+    return Pick(chosen, False)
+
+
+def _reaches(mean: float, limit: float) -> bool:
+    # Means that differ in the last bit alone are equal.
+    return mean >= limit - 1e-12
+
+
+def headline_pick(panel: Panel, view: str, methods: Mapping[str, Any]) -> Pick | None:
+    """Return the recommendation of the method that the headline speaks of.
+
+    Methods of ours that code with the pruned words come first; where none was measured with this
+    map, any that code with the pruned words; where there are none of those either, any.
+    """
+    here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
+    small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]
+    ours = [m for m in small if methods[m].get("ours")]
+    candidates = ours or small or here
+    picks = [pick for m in candidates if (pick := recommend(panel, view, m)) is not None]
+    if not picks:
+        return None
+    return min(
+        picks,
+        key=lambda p: (
+            not p.within,
+            p.entry.size if p.within else 0,
+            -p.entry.levels[view].mean,
+            p.entry.size,
+        ),
+    )
+
+
+def differences(panel: Panel, view: str, method: str) -> list[Difference]:
+    """Compare ``method`` with every other at each size, on the splits that both have.
+
+    Holm's correction is over all of these comparisons together: peers × sizes of the panel.
+    """
+    found, raw = [], []
+    for entry in panel.of(method):
+        for peer in [FULL, *(m for m in panel.methods if m != method)]:
+            other = panel.full if peer == FULL else panel.entries.get((peer, entry.size))
+            if other is None or view not in entry.levels or view not in other.levels:
+                continue
+            ours, theirs = entry.levels[view].values, other.levels[view].values
+            splits = sorted(set(ours) & set(theirs))
+            first, second = [ours[s] for s in splits], [theirs[s] for s in splits]
+            if len(splits) >= 2:
+                result = compare(first, second, entry.n_train, entry.n_test)
+                found.append(Difference(entry.size, peer, result.mean, result.p))
+                raw.append(result.p)
+            elif splits:
+                found.append(Difference(entry.size, peer, first[0] - second[0], None))
+    corrected = iter(holm(raw))
+    return [
+        d if d.p is None else Difference(d.size, d.peer, d.mean, float(next(corrected)))
+        for d in found
+    ]

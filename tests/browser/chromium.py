@@ -1,0 +1,92 @@
+"""Where the tests of the page find a browser, and how ``make browser`` gets one.
+
+Playwright's Python package drives any Chromium or Chrome that the machine has; it never downloads
+one of its own. Run as a program, this installs a Chromium where apt can and says what to do
+elsewhere. It imports only the standard library, because ``make browser`` may come first of all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+APPLICATIONS = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "~/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "C:/Program Files/Google/Chrome/Application/chrome.exe",
+    "C:/Program Files (x86)/Google/Chrome/Application/chrome.exe",
+)
+LEFT_OUT = "browser tests were left out: no Chromium found; `make browser` installs one"
+REQUIRED = "BOWSAW_BROWSER=require, but no Chromium was found; `make browser` installs one"
+BY_HAND = (
+    "Install Chromium or Chrome by hand; if it is in an unusual place, set BOWSAW_CHROMIUM to the "
+    "program's path."
+)
+
+
+def find_chromium(surroundings: Mapping[str, str] = os.environ) -> Path | None:
+    """Find what BOWSAW_CHROMIUM names, and nothing else, or the first in the usual places."""
+    if named := surroundings.get("BOWSAW_CHROMIUM"):
+        found = shutil.which(named, path=surroundings.get("PATH"))
+        return Path(found) if found else None
+    for command in COMMANDS:
+        if found := shutil.which(command, path=surroundings.get("PATH", os.defpath)):
+            return Path(found)
+    places = (Path(place).expanduser() for place in APPLICATIONS)
+    return next((place for place in places if place.is_file()), None)
+
+
+def is_required(surroundings: Mapping[str, str] = os.environ) -> bool:
+    """Whether a missing browser fails the tests instead of leaving them out."""
+    return surroundings.get("BOWSAW_BROWSER") == "require"
+
+
+def apt_commands(surroundings: Mapping[str, str] = os.environ) -> list[list[str]] | None:
+    """List the commands that install Chromium; None where this user cannot install with apt."""
+    path = surroundings.get("PATH", os.defpath)
+    if not (apt := shutil.which("apt-get", path=path)):
+        return None
+    prefix = []
+    if os.geteuid() != 0:
+        if not (sudo := shutil.which("sudo", path=path)):
+            return None
+        prefix = [sudo]
+    patient = [*prefix, apt, "-q", "-o", "Acquire::Retries=3"]
+    # A fresh machine knows of no package at all. The browser alone brings no typeface that has the
+    # width of what people see, and the tests measure what overflows.
+    packages = ["chromium", "fonts-liberation"]
+    return [[*patient, "update"], [*patient, "install", "-y", "--no-install-recommends", *packages]]
+
+
+def main() -> int:
+    """Find or install a browser; the exit code says whether there is one now."""
+    say = sys.stdout.write
+    if not (found := find_chromium()):
+        if named := os.environ.get("BOWSAW_CHROMIUM"):
+            say(f"BOWSAW_CHROMIUM is {named!r}, which is no program; correct it or unset it\n")
+            return 1
+        if not (commands := apt_commands()):
+            say(f"No Chromium found, and no apt that this user may install with. {BY_HAND}\n")
+            return 1
+        for command in commands:
+            say(f"{' '.join(command)}\n")
+            sys.stdout.flush()
+            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            if code := subprocess.run(command, env=quiet, check=False).returncode:
+                say(f"The command above ended with {code}. {BY_HAND}\n")
+                return 1
+        if not (found := find_chromium()):
+            say(f"apt installed chromium, but there is no such command. {BY_HAND}\n")
+            return 1
+    say(f"Chromium: {found}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

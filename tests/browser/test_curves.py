@@ -1,0 +1,181 @@
+"""Choosers and toggles of the curves: what is drawn and said belongs to what was chosen."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import product
+
+import pytest
+from tests.browser.recomputing import Key, Panel, Recomputed
+from tests.browser.visiting import Visit, visit
+
+from bowsaw.evaluation.arena.claims import verdicts
+from bowsaw.evaluation.arena.records import read_run
+
+PLACES = {"coding": "n_coding_words", "columns": "n_columns"}
+
+
+def choose_panel(seen: Visit, panel: Panel) -> None:
+    """Choose by what a reader reads, whatever separates thousands."""
+    labels = seen.at("#panel option").all_text_contents()
+    plain = [re.sub(r"(?<=\d)\s(?=\d)", "", label) for label in labels]
+    seen.at("#panel").select_option(
+        label=labels[plain.index(f"{panel[0]}, {panel[1]} coding, {panel[2]} words")]
+    )
+
+
+def choose(seen: Visit, chooser: str, value: str) -> None:
+    """Press a radio button as a hand does: on its label."""
+    seen.at(f"#{chooser} label:has(input[value={value}])").click()
+
+
+def points(seen: Visit) -> dict[Key, tuple[str, float, float]]:
+    """Return what each visible point of the curves says, and where it stands on the screen."""
+    found = seen.at("#curves .curve .point").evaluate_all(
+        """all => all.filter(one => one.checkVisibility()).map(one => {
+            const { e, f } = one.getScreenCTM();
+            const { dataset } = one.closest('.curve');
+            return [dataset.method, Number(one.dataset.size), one.getAttribute('aria-label'), e, f];
+        })"""
+    )
+    return {(method, size): (said, x, y) for method, size, said, x, y in found}
+
+
+def assert_on_a_line(places: list[tuple[float, float]]) -> None:
+    """Check that pixels follow numbers as on a scale: all on the line through the outermost two."""
+    (low, start), (high, end) = min(places), max(places)
+    assert high > low
+    assert abs(end - start) > 50
+    for number, pixel in places:
+        assert pixel == pytest.approx(start + (end - start) * (number - low) / (high - low), abs=1)
+
+
+def assert_shown(seen: Visit, numbers: Recomputed, panel: Panel, view: str, axis: str) -> None:
+    means, places = numbers.means(panel, view), numbers.places(panel, PLACES[axis])
+    shown = points(seen)
+    assert shown.keys() == {key for key in means if key[0] != "full"}
+    for key, (said, _, _) in shown.items():
+        assert float(re.search(r"accuracy (0\.\d{3})", said)[1]) == pytest.approx(
+            means[key], abs=5.1e-4
+        )
+    assert_on_a_line([(means[key], y) for key, (_, _, y) in shown.items()])
+    assert_on_a_line([(math.log(places[key]), x) for key, (_, x, _) in shown.items()])
+    # The level of all words is on the same scale.
+    level = seen.at("#curves .curve.whole:visible")
+    [whole] = [mean for (method, _), mean in means.items() if method == "full"]
+    assert f"{whole:.3f}" in level.text_content()
+    box = level.locator("line").bounding_box()
+    assert_on_a_line(
+        [(whole, box["y"] + box["height"] / 2), *((means[k], y) for k, (_, _, y) in shown.items())]
+    )
+
+
+def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, numbers_of):
+    numbers = numbers_of("compare")
+    with visit(browser, page_of("compare")) as seen:
+        seen.at("#numbers summary").click()
+        for panel, view in product(numbers.panels(), ("raw", "sqrt")):
+            choose_panel(seen, panel)
+            choose(seen, "map", view)
+            for axis in PLACES:
+                choose(seen, "axis", axis)
+                assert_shown(seen, numbers, panel, view, axis)
+            means = numbers.means(panel, view)
+            table = seen.at("#numbers table:visible").first
+            heads = table.locator("thead th").all_text_contents()[1:]
+            titles = {about["title"]: m for m, about in numbers.about["methods"].items()}
+            for row in table.locator("tbody tr").all()[:-1]:
+                size, *cells = row.locator("th, td").all_text_contents()
+                for head, cell in zip(heads, cells, strict=True):
+                    mean = means[titles[head], int(size)]
+                    assert float(cell.split(" ")[0]) == pytest.approx(mean, abs=5.1e-4)
+
+
+def test_every_panel_of_the_paper_can_be_chosen(browser, page_of, numbers_of):
+    numbers = numbers_of("reproduce")
+    with visit(browser, page_of("reproduce")) as seen:
+        assert len(numbers.panels()) == 8
+        for panel in numbers.panels():
+            choose_panel(seen, panel)
+            assert_shown(seen, numbers, panel, "sqrt", "coding")
+            means = numbers.means(panel, "sqrt")
+            said = seen.text("#answer .headline:visible")
+            size, mean = re.match(r"(\d+) words (?:keep|reach) (0\.\d+)", said).groups()
+            assert float(mean) == pytest.approx(means["refined", int(size)], abs=5.1e-4)
+            assert f"{means['full', panel[2]]:.3f}" in said
+            costs = seen.text("#costs table:visible caption")
+            assert panel[0] in costs
+            assert f"{panel[1]} coding" in costs
+
+
+def test_even_steps_stand_evenly(browser, page_of, numbers_of):
+    numbers = numbers_of("compare")
+    panel = numbers.panels()[0]
+    places = numbers.places(panel, "n_coding_words")
+    with visit(browser, page_of("compare")) as seen:
+        choose(seen, "scale", "linear")
+        assert_on_a_line([(places[key], x) for key, (_, x, _) in points(seen).items()])
+        choose(seen, "scale", "log")
+        assert_shown(seen, numbers, panel, "sqrt", "coding")
+
+
+def test_toggles_hide_and_show_curves_by_hand_and_by_keyboard(browser, page_of, numbers_of):
+    methods = {method for method, _ in numbers_of("compare").means(("scenes", "hard", 200), "sqrt")}
+    pruned = methods - {"full"}
+    with visit(browser, page_of("compare")) as seen:
+        assert set(seen.seen("#curves .curve")) == methods
+        for method in pruned:
+            box = seen.at(f"input[type=checkbox][data-toggle={method}]")
+            box.click()
+            assert set(seen.seen("#curves .curve")) == methods - {method}
+            box.press("Space")
+            assert set(seen.seen("#curves .curve")) == methods
+            assert box.is_checked()
+        # What is hidden stays hidden in another panel and is not reached by the keyboard.
+        seen.at("input[data-toggle=random]").press("Space")
+        choose_panel(seen, ("scenes", "soft", 200))
+        assert set(seen.seen("#curves .curve")) == methods - {"random"}
+        assert "random" not in {method for method, _ in points(seen)}
+
+
+def test_points_speak_when_pointed_at_and_when_focused(browser, page_of):
+    with visit(browser, page_of("compare")) as seen:
+        first, second, *_ = seen.at("#curves .curve[data-method=refined] .point:visible").all()
+        assert not seen.at(".tip").is_visible()
+        second.hover()
+        assert seen.text(".tip") == " ".join(second.get_attribute("aria-label").split())
+        seen.page.mouse.move(0, 0)
+        assert not seen.at(".tip").is_visible()
+        first.focus()
+        assert seen.text(".tip") == " ".join(first.get_attribute("aria-label").split())
+        first.press("ArrowRight")
+        assert seen.text(".tip") == " ".join(second.get_attribute("aria-label").split())
+        second.press("Escape")
+        assert not seen.at(".tip").is_visible()
+
+
+def test_claims_are_answered_as_judged(browser, page_of):
+    path = page_of("reproduce")
+    judged = verdicts(read_run(path.parent))
+    with visit(browser, path) as seen:
+        answers = seen.at("#claims .claim .answer-word").all_text_contents()
+        assert answers == [verdict.answer for verdict in judged]
+        said = seen.at("#claims").inner_text()
+        for verdict in judged:
+            assert verdict.summary in said
+
+
+def test_the_theme_button_changes_the_page_and_is_forgotten(browser, page_of):
+    with visit(browser, page_of("without details")) as seen:
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = seen.page.evaluate(paper)
+        seen.at("#theme").press("Enter")
+        dark = seen.page.evaluate(paper)
+        assert dark != light
+        seen.at("#theme").click()
+        assert seen.page.evaluate(paper) == light
+        seen.page.emulate_media(color_scheme="dark")
+        seen.page.reload()
+        assert seen.page.evaluate(paper) == dark
+        assert seen.page.evaluate("localStorage.length + document.cookie.length") == 0

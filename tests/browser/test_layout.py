@@ -1,0 +1,42 @@
+"""Nothing sticks out and nobody is shut out, on a phone and on a desk, by day and by night."""
+
+from __future__ import annotations
+
+import pytest
+from tests.browser.conftest import RUNS
+from tests.browser.visiting import DESK, PHONE, visit
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_overflows(browser, page_of, name):
+    with visit(browser, page_of(name), screen=PHONE) as seen:
+        faults = {}
+        for screen in (PHONE, DESK):
+            seen.page.set_viewport_size({"width": screen[0], "height": screen[1]})
+            for scheme in ("light", "dark"):
+                seen.page.emulate_media(color_scheme=scheme)
+                faults[screen, scheme] = seen.overflow()
+            # Folded parts are part of the page.
+            seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            faults[screen, "unfolded"] = seen.overflow()
+        assert {where: found for where, found in faults.items() if found} == {}
+
+
+@pytest.mark.parametrize("name", ["compare", "reproduce"])
+def test_there_are_no_barriers(browser, page_of, name):
+    with visit(browser, page_of(name), screen=PHONE) as seen:
+        faults = {}
+        for screen in (PHONE, DESK):
+            seen.page.set_viewport_size({"width": screen[0], "height": screen[1]})
+            for scheme in ("light", "dark"):
+                seen.page.emulate_media(color_scheme=scheme)
+                faults[screen, scheme] = seen.barriers()
+        assert {where: found for where, found in faults.items() if found} == {}
+
+
+def test_there_are_no_barriers_in_folded_parts_and_other_themes(browser, page_of):
+    with visit(browser, page_of("one split"), screen=PHONE) as seen:
+        seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        # The button's night is not the system's night.
+        seen.at("#theme").click()
+        assert seen.barriers() == []

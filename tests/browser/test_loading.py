@@ -1,0 +1,132 @@
+"""The page opens and stays quiet, whatever is chosen and whatever things are called."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.browser.visiting import Visit, visit
+from tests.report.made_run import made_run
+
+from bowsaw.report.page import write_page
+
+ALWAYS = {"answer", "curves", "panels", "confusion", "costs", "certificate", "provenance"}
+DRAWN = {"words", "image", "search"}
+HOSTILE = [
+    "</script><img src=x onerror=\"window.hostile='class'\">",
+    "<img src=x onerror=window.hostile=1>",
+    "\"><svg onload='window.hostile=2'>",
+    "{{data}} ${hostile} &lt;b&gt;",
+]
+
+
+def choose_everything(seen: Visit) -> int:
+    """Use every control, all options of each, and return how often; a script is quick at it."""
+    return seen.page.evaluate(
+        """() => {
+            let used = 0;
+            const tell = (one, ...kinds) => {
+                kinds.forEach(kind => one.dispatchEvent(new Event(kind, { bubbles: true })));
+                used += 1;
+            };
+            for (const menu of document.querySelectorAll('select')) {
+                for (const { value } of [...menu.options]) {
+                    menu.value = value;
+                    tell(menu, 'input', 'change');
+                }
+            }
+            for (const slider of document.querySelectorAll('input[type=range]')) {
+                for (let place = slider.min; place <= slider.max; place++) {
+                    slider.value = place;
+                    tell(slider, 'input', 'change');
+                }
+            }
+            for (const one of document.querySelectorAll('[type=radio], [type=checkbox], button')) {
+                one.click();
+                used += 1;
+            }
+            for (const point of document.querySelectorAll('#curves .curve .point')) {
+                tell(point, 'pointerenter', 'focus', 'blur', 'pointerleave');
+            }
+            return used;
+        }"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sections"),
+    [
+        ("compare", ALWAYS | DRAWN),
+        ("reproduce", ALWAYS | DRAWN | {"claims"}),
+        ("without details", ALWAYS),
+        ("one split", ALWAYS | DRAWN),
+    ],
+)
+def test_it_has_its_sections_and_works_without_complaint_or_network(
+    browser, page_of, name, sections
+):
+    with visit(browser, page_of(name)) as seen:
+        assert set(seen.seen("main section")) == sections
+        links = seen.at("nav a").evaluate_all("all => all.map(one => one.hash.slice(1))")
+        assert {"answer", *links} == sections
+        assert choose_everything(seen) > 20
+        assert seen.page.evaluate("document.fonts.status") == "loaded"
+        assert seen.complaints == []
+        assert seen.outside() == []
+        assert [url for url in seen.requests if url.startswith("file:")] == [page_of(name).as_uri()]
+
+
+def test_names_do_nothing(browser, tmp_path):
+    folder = made_run(tmp_path, classes=HOSTILE, sizes=[10, 20], splits=1)
+    # The set, a method's title and the command are somebody's words, too.
+    hostile = json.dumps(HOSTILE[0])
+    for path in folder.glob("*.json*"):
+        text = path.read_text("utf-8")
+        for plain in ('"scenes"', '"random words"', '"bowsaw compare'):
+            text = text.replace(plain, hostile if plain.endswith('"') else hostile[:-1])
+        path.write_text(text, encoding="utf-8")
+    with visit(browser, write_page(folder)) as seen:
+        choose_everything(seen)
+        assert seen.page.evaluate("window.hostile") is None
+        assert seen.at("[onerror], [onload]").count() == 0
+        assert seen.complaints == []
+        # They are there all the same, as the text that they are.
+        assert seen.at("#confusion .classes tbody th").all_text_contents() == HOSTILE
+        for place in ("#panel", "#curves .legend", "#provenance pre", "#image-before-said"):
+            assert HOSTILE[0] in seen.at(place).text_content()
+
+
+@pytest.mark.parametrize("name", ["reproduce", "without details"])
+def test_without_scripts_there_are_figures_and_tables(browser, page_of, numbers_of, name):
+    with visit(browser, page_of(name), scripts=False) as seen:
+        methods = {cell["method"] for cell in numbers_of(name).cells}
+        assert set(seen.seen("#curves .curve")) == methods
+        assert seen.at("#answer svg:visible").count() == 1
+        for place in ("#confusion", "#costs"):
+            assert seen.at(f"{place} table:visible").count() >= 1
+        for place in ("#numbers", "#certificate details", "#provenance details"):
+            seen.at(f"{place} summary:visible").first.click()
+            assert seen.at(f"{place} table:visible").count() >= 1
+        # Nothing that does not work is offered.
+        assert seen.at("select:visible, input:visible, button:visible").count() == 0
+        assert "Without JavaScript" in seen.text("body")
+
+
+def test_print_shows_every_section_unfolded_and_no_control(browser, page_of):
+    with visit(browser, page_of("reproduce")) as seen:
+        sections = seen.seen("main section")
+        folded = seen.at("details:visible").count()
+        assert folded > 10
+        # Told at the moment when Chromium is about to lay the page out for paper.
+        seen.page.evaluate(
+            """addEventListener('beforeprint', () => {
+                window.unfolded = [...document.querySelectorAll('details table')]
+                    .filter(one => one.checkVisibility()).length })"""
+        )
+        assert seen.page.pdf().startswith(b"%PDF")
+        assert seen.page.evaluate("window.unfolded") >= folded
+        assert seen.at("details[open]").count() == 0
+        seen.page.emulate_media(media="print")
+        assert seen.seen("main section") == sections
+        assert seen.at("#mosaic [data-word]:visible").count() > 0
+        assert seen.at("select:visible, input:visible, #theme:visible, nav:visible").count() == 0

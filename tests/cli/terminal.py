@@ -1,0 +1,108 @@
+"""A terminal as a person has it, and a disk without room; for systems that have such things."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_PATIENCE = 300.0
+"""Seconds after which a program that says nothing more has failed."""
+
+# A session without a terminal gets the first one that it opens, and with it Ctrl-C.
+_OWN_TERMINAL = (
+    "import os, sys\n"
+    "os.close(os.open(os.ttyname(0), os.O_RDWR))\n"
+    "os.execvp(sys.argv[1], sys.argv[1:])\n"
+)
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""What begins or ends coloured, bold or dim text."""
+
+
+class Terminal:
+    """Runs a program and shows what stands on its terminal."""
+
+    def __init__(self, *words: object, env: Mapping[str, str], cwd: Path | None = None) -> None:
+        import pty
+        import termios
+
+        self._handle, inside = pty.openpty()
+        termios.tcsetwinsize(inside, (40, 120))
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", _OWN_TERMINAL, *map(str, words)],
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+        os.close(inside)
+        self.shown = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.wait()
+        os.close(self._handle)
+
+    def type(self, keys: str) -> None:
+        os.write(self._handle, keys.encode())
+
+    def send(self, number: int) -> None:
+        self._child.send_signal(number)
+
+    def wait_for(self, text: str, begin: int = 0) -> None:
+        """Read until ``text`` is shown behind the first ``begin`` letters."""
+        while text not in self.shown[begin:]:
+            assert self._read(), f"{text!r} never came: {self.shown!r}"
+
+    def finish(self) -> int:
+        """Read to the end and return the exit code."""
+        while self._read():
+            pass
+        return self._child.wait()
+
+    def _read(self) -> bool:
+        end = time.monotonic() + _PATIENCE
+        while not select.select([self._handle], [], [], 1)[0]:
+            assert time.monotonic() < end, f"silence after {self.shown!r}"
+        try:
+            found = os.read(self._handle, 65536)
+        except OSError:  # how Linux says that nobody is left to write
+            found = b""
+        self.shown += found.decode(errors="replace")
+        return bool(found)
+
+
+def surroundings(**more: str) -> dict[str, str]:
+    """Return the variables of a person with a modern terminal."""
+    left_out = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHON_COLORS")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **more}
+
+
+def bowsaw_at_a_terminal(*words: object, **variables: str) -> Terminal:
+    return Terminal(sys.executable, "-m", "bowsaw", *words, env=surroundings(**variables))
+
+
+@contextmanager
+def no_file_larger_than(n_bytes: int) -> Iterator[None]:
+    """Let the system cut files off, which it tells like a full disk, by an error of a write."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

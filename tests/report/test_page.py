@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from tests.report.made_run import made_run, right
+from tests.report.reading import read
+
+from bowsaw.errors import FormatError
+from bowsaw.evaluation.arena.records import read_run
+from bowsaw.report.page import page_html, write_page
+
+HOSTILE = ['</script><img src=x onerror="alert(1)">', "a & b", "{{main}}", "'quoted' \"twice\""]
+SECTIONS = ["answer", "curves", "words", "image", "search", "confusion", "costs"]
+
+
+def page_of(folder, *args, **kwargs):
+    return read(page_html(read_run(made_run(folder, *args, **kwargs))))
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("compare"))
+
+
+@pytest.fixture(scope="module")
+def reproduction(tmp_path_factory):
+    """The whole of the paper's experiment, as large as it gets."""
+    folder = made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5)
+    return write_page(folder).read_text("utf-8")
+
+
+def data_of(page):
+    return json.loads(page.one("script", id="data").text)
+
+
+def sections_of(page):
+    return [s.attributes["id"] for s in page.all("section")]
+
+
+def shown(page, **attributes):
+    (found,) = [e for e in page.all(**attributes) if "hidden" not in e.attributes]
+    return found
+
+
+# -- what is on it ---------------------------------------------------------------------------------
+
+
+def test_sections_stand_in_the_order_of_the_questions(comparison):
+    assert sections_of(comparison) == [
+        "answer",
+        "curves",
+        "panels",
+        "words",
+        "image",
+        "search",
+        "confusion",
+        "costs",
+        "certificate",
+        "provenance",
+    ]
+
+
+def test_a_reproduction_answers_claims_too(reproduction):
+    page = read(reproduction)
+    assert sections_of(page)[:5] == ["answer", "curves", "panels", "claims", "words"]
+    assert len(page.all("article", class_="claim")) >= 10
+    assert len(page.one("select", id="panel").all("option")) == 8
+
+
+def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
+    # Of 100 images of class c in split s, right() are right; the accuracy is the mean over both.
+    def mean(method, place):
+        values = [
+            right(method, place, split, label, coding="hard", raw=False)
+            for split in range(3)
+            for label in range(4)
+        ]
+        return sum(values) / len(values) / 100
+
+    # All words: 0.7425. The largest size is 0.02 below, so it is just within, and 20 is not.
+    assert mean("full", 0) == pytest.approx(0.7425)
+    assert mean("refined", 0) == pytest.approx(0.7225)
+    answer = shown(comparison.one("section", id="answer"), data_map="sqrt", data_panel="p0")
+    said = answer.one("p", class_="headline").text.replace("\u202f", " ")
+    assert said.startswith("50 words keep 0.722 of 0.743 (97 %), 4 × smaller")
+
+
+def test_views_other_than_the_first_are_hidden(comparison):
+    curves = comparison.one("section", id="curves")
+    charts = [e for e in curves.all("div") if "data-axis" in e.attributes]
+    assert len(charts) == 2 * 2 * 2
+    (first,) = [e for e in charts if "hidden" not in e.attributes]
+    assert [first.attributes[f"data-{k}"] for k in ("panel", "map", "axis")] == [
+        "p0",
+        "sqrt",
+        "coding",
+    ]
+
+
+def test_every_method_has_a_toggle(comparison):
+    boxes = [b for b in comparison.all("input", type="checkbox")]
+    methods = {
+        c.attributes["data-method"]
+        for c in comparison.all("g", class_="curve")
+        if "data-method" in c.attributes
+    }
+    assert {b.attributes["data-toggle"] for b in boxes} == methods - {"full"}
+
+
+def test_the_slider_has_the_sizes_that_have_words_and_starts_at_the_recommended(comparison):
+    (offered,) = data_of(comparison)["panels"]["p0"]["offered"]
+    assert offered == {"method": "refined", "sizes": [10, 20, 50], "start": 2}
+
+
+def test_the_script_gets_confusions_summed_over_splits(comparison):
+    found = data_of(comparison)["panels"]["p0"]["confusion"]["sqrt"]
+    assert set(found) == {"full", "refined"}
+    n_right = sum(right("refined", 2, split, 0, coding="hard", raw=False) for split in range(3))
+    assert found["refined"]["10"][:2] == [n_right, 300 - n_right]
+
+
+def test_the_first_codebook_shown_is_the_largest(reproduction):
+    data = data_of(read(reproduction))
+    assert data["panels"][data["start"]["panel"]]["full_words"] == 5000
+
+
+def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path):
+    page = page_of(tmp_path, "reproduce", splits=1, details=False, raw=["full", "published"])
+    answers = page.one("section", id="answer")
+    raw = answers.all("div", data_panel="p1", data_map="raw")
+    assert "Algorithm 1 as published" in raw[0].one("p", class_="rule").text
+
+
+# -- how it is made --------------------------------------------------------------------------------
+
+
+def test_the_largest_page_stays_small(reproduction):
+    assert len(reproduction.encode()) < 4_000_000
+
+
+def test_nothing_is_asked_from_a_network(comparison, reproduction):
+    for page in (comparison, read(reproduction)):
+        policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"})
+        assert policy.attributes["content"].startswith("default-src 'none'")
+        for element in page:
+            for name in ("src", "href"):
+                address = element.attributes.get(name)
+                assert address is None or re.match(r"#|data:", address), address
+        assert "url(http" not in page.one("style").text
+
+
+def test_ids_are_unique_and_references_lead_somewhere(comparison, reproduction):
+    for page in (comparison, read(reproduction)):
+        ids = [e.attributes["id"] for e in page if "id" in e.attributes]
+        assert len(ids) == len(set(ids))
+        for element in page:
+            for name in ("aria-labelledby", "for"):
+                assert set((element.attributes.get(name) or "").split()) <= set(ids)
+            address = element.attributes.get("href") or ""
+            assert not address.startswith("#") or address[1:] in ids
+
+
+def test_headings_descend_one_step_at_a_time(comparison, reproduction):
+    for page in (comparison, read(reproduction)):
+        levels = [int(e.tag[1]) for e in page if re.fullmatch(r"h[1-6]", e.tag)]
+        assert levels.count(1) == 1
+        assert levels[0] == 1
+        steps = zip(levels[:-1], levels[1:], strict=True)
+        assert all(after - before <= 1 for before, after in steps)
+
+
+def test_inputs_are_named_and_tables_have_heads(comparison):
+    labelled = {e for label in comparison.all("label") for e in map(id, label)}
+    for element in comparison:
+        if element.tag in ("input", "select"):
+            assert id(element) in labelled
+        if element.tag == "th":
+            assert element.attributes["scope"] in ("row", "col")
+        if element.tag == "svg" and element.fits(None, {"class_": "chart"}):
+            assert element.attributes["role"] == "img"
+            assert element.one("title").text
+            assert element.one("desc").text
+
+
+def test_names_of_classes_and_files_stay_names(tmp_path):
+    page = page_of(tmp_path, classes=HOSTILE, splits=1)
+    assert page.all("img") == []
+    assert len(page.all("script")) == 2
+    assert len(page.all("main")) == 1
+    rows = page.one("table", class_="classes").rows()
+    assert [row[0] for row in rows[1:]] == HOSTILE
+    (image,) = data_of(page)["images"]["p0"]["refined"]
+    assert image["class"] == HOSTILE[0]
+
+
+# -- what is missing -------------------------------------------------------------------------------
+
+
+def test_without_details_the_words_are_left_out(tmp_path):
+    page = page_of(tmp_path, details=False)
+    assert not {"words", "image", "search"} & set(sections_of(page))
+    assert "confusion" in sections_of(page)
+    offered = data_of(page)["panels"]["p0"]["offered"]
+    assert [row["method"] for row in offered] == ["refined", "annealed"]
+
+
+def test_one_split_and_one_size_make_a_page(tmp_path):
+    page = page_of(tmp_path, splits=1, sizes=[20])
+    assert set(SECTIONS) <= set(sections_of(page))
+    assert "p = " not in page.one("section", id="curves").one("details").text
+
+
+def test_without_the_whole_codebook_there_is_still_an_answer(tmp_path):
+    page = page_of(tmp_path, methods=["refined", "random"], splits=2)
+    answer = shown(page.one("section", id="answer"), data_map="sqrt", data_panel="p0")
+    assert "reach an accuracy of" in answer.one("p", class_="headline").text
+
+
+def test_the_whole_codebook_alone_makes_a_page(tmp_path):
+    page = page_of(tmp_path, methods=["full"], splits=2, details=False)
+    assert "confusion" not in sections_of(page)
+    assert "costs" in sections_of(page)
+
+
+def test_a_run_that_has_measured_nothing_says_so(tmp_path):
+    folder = made_run(tmp_path, details=False)
+    (folder / "cells.jsonl").unlink()
+    page = read(write_page(folder).read_text("utf-8"))
+    assert page.one("h1").text == "Nothing has been measured yet"
+
+
+def test_a_reproduction_without_probes_leaves_their_claims_open(tmp_path):
+    folder = made_run(tmp_path, "reproduce", splits=1, details=False)
+    (folder / "probes.jsonl").unlink()
+    page = read(write_page(folder).read_text("utf-8"))
+    answers = [p.text for p in page.all("p", class_="answer-word")]
+    assert "Not measured" in answers
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+
+def test_a_damaged_cell_is_named_with_its_line(tmp_path):
+    folder = made_run(tmp_path, details=False)
+    path = folder / "cells.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    lines[4] = lines[4].replace('"n_columns"', '"columns"')
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"cells\.jsonl, line 5.*n_columns"):
+        write_page(folder)
+
+
+def test_a_damaged_detail_is_named_with_its_line_and_the_old_page_stays(tmp_path):
+    folder = made_run(tmp_path, splits=1)
+    path = write_page(folder)
+    before = path.read_bytes()
+    with (folder / "details.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"kind": "trace"}\n')
+    n_lines = len((folder / "details.jsonl").read_text("utf-8").splitlines())
+    with pytest.raises(FormatError, match=rf"details\.jsonl, line {n_lines}.*score"):
+        write_page(folder)
+    assert path.read_bytes() == before
+
+
+def test_another_version_and_another_folder_are_refused(tmp_path):
+    folder = made_run(tmp_path / "run", details=False)
+    about = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps({**about, "schema": 99}), encoding="utf-8")
+    with pytest.raises(FormatError, match="99"):
+        write_page(folder)
+    with pytest.raises(FormatError, match=r"run\.json"):
+        write_page(tmp_path)
+
+
+def test_the_page_can_be_written_elsewhere(tmp_path):
+    folder = made_run(tmp_path / "run", details=False, splits=1)
+    path = write_page(folder, tmp_path / "page.html")
+    assert path == tmp_path / "page.html"
+    assert not (folder / "index.html").exists()

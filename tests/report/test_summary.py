@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.report.made_run import made_run
+
+from bowsaw.evaluation.arena.records import read_run
+from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.report.summary import (
+    PanelKey,
+    differences,
+    headline_pick,
+    level,
+    panels_of,
+    recommend,
+)
+
+OURS = {"ours": True, "codes_with": "pruned"}
+
+
+def cell(method, size, accuracy, split=0, full_words=100, **changes):
+    """A cell of two classes whose map is the square-rooted one."""
+    right = round(100 * accuracy)
+    outcome = {"accuracy": accuracy, "confusion": [[right, 100 - right], [100 - right, right]]}
+    whole = method == "full" or changes.get("codes_with") == "full"
+    words = full_words if whole else size
+    return {
+        "set": "toys",
+        "split": split,
+        "coding": "hard",
+        "full_words": full_words,
+        "method": method,
+        "size": size,
+        "n_columns": size,
+        "n_coding_words": words,
+        "codes_with": "full" if whole else "pruned",
+        "codebook_bytes": words * 512,
+        "n_train": 20,
+        "n_test": 40,
+        "results": {"sqrt": outcome},
+        "costs": {"code_ms": words / 10, "select_seconds": 1.0},
+        "certificate": None,
+        **changes,
+    }
+
+
+def panel(*cells, methods=("full", "saw", "axe")):
+    about = {"methods": {m: {} for m in methods}, "sets": {"toys": {"classes": ["a", "b"]}}}
+    (found,) = panels_of(about, list(cells))
+    return found
+
+
+def test_level_has_mean_deviation_and_student_band():
+    # Of 0.70, 0.72, 0.77: mean 0.73, squared deviations 0.0009 + 0.0001 + 0.0016 over 2. The 97.5 %
+    # point of t with 2 degrees of freedom is known in closed form: with q = 0.975,
+    # t = (2q − 1) √(2 / (4q (1 − q))).
+    found = level({0: 0.70, 1: 0.72, 2: 0.77})
+    deviation = math.sqrt(0.0026 / 2)
+    t = 0.95 * math.sqrt(2 / (4 * 0.975 * 0.025))
+    assert found.mean == pytest.approx(0.73)
+    assert found.deviation == pytest.approx(deviation)
+    assert found.high - found.mean == pytest.approx(t * deviation / math.sqrt(3))
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+
+
+def test_one_split_has_no_deviation_and_no_band():
+    found = level({4: 0.5})
+    assert (found.mean, found.deviation, found.low, found.high) == (0.5, None, 0.5, 0.5)
+
+
+def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
+    run = read_run(made_run(tmp_path, "reproduce", splits=1, details=False))
+    keys = [p.key for p in panels_of(run.about, run.cells)]
+    assert keys[0] == PanelKey("15-Scenes", "hard", 1000)
+    assert keys[1] == PanelKey("15-Scenes", "hard", 5000)
+    assert len(keys) == len(set(keys)) == 8
+    assert [key.set for key in keys] == ["15-Scenes"] * 4 + ["Caltech-10"] * 4
+
+
+def test_confusions_are_summed_and_costs_averaged_over_splits():
+    found = panel(
+        cell("saw", 10, 0.6, split=0, costs={"code_ms": 1.0, "peak_bytes": None}),
+        cell("saw", 10, 0.8, split=1, costs={"code_ms": 3.0, "peak_bytes": 100}),
+    )
+    entry = found.entries["saw", 10]
+    assert entry.confusions["sqrt"] == [[140, 60], [60, 140]]
+    assert entry.costs["code_ms"] == 2.0
+    assert entry.costs["peak_bytes"] == 100
+    assert entry.costs["select_seconds"] is None
+
+
+def test_smallest_size_within_the_limit_is_recommended():
+    # 0.73 − 0.02 = 0.71: 20 words are just within, 10 words are not.
+    found = panel(
+        cell("full", 100, 0.73),
+        cell("saw", 10, 0.70),
+        cell("saw", 20, 0.71),
+        cell("saw", 50, 0.75),
+    )
+    pick = recommend(found, "sqrt", "saw")
+    assert (pick.entry.size, pick.within) == (20, True)
+
+
+def test_where_no_size_is_within_the_limit_the_best_trade_off_is_recommended():
+    # The best is 0.65 at 50 words; 0.63 and more will do, and 20 words have 0.64.
+    found = panel(
+        cell("full", 100, 0.73),
+        cell("saw", 10, 0.62),
+        cell("saw", 20, 0.64),
+        cell("saw", 50, 0.65),
+    )
+    pick = recommend(found, "sqrt", "saw")
+    assert (pick.entry.size, pick.within) == (20, False)
+
+
+def test_without_all_words_the_best_size_is_the_measure():
+    pick = recommend(panel(cell("saw", 10, 0.5), cell("saw", 20, 0.6)), "sqrt", "saw")
+    assert (pick.entry.size, pick.within) == (20, False)
+
+
+def test_recommendation_of_what_was_not_measured_is_none():
+    found = panel(cell("saw", 10, 0.5))
+    assert recommend(found, "raw", "saw") is None
+    assert recommend(found, "sqrt", "axe") is None
+    assert headline_pick(found, "raw", {"saw": OURS}) is None
+
+
+def test_headline_is_of_the_method_that_needs_the_fewest_words():
+    cells = [
+        cell("full", 100, 0.73),
+        cell("saw", 10, 0.60),
+        cell("saw", 50, 0.73),
+        cell("axe", 10, 0.72),
+        cell("axe", 50, 0.72),
+    ]
+    pick = headline_pick(panel(*cells), "sqrt", {"saw": OURS, "axe": OURS})
+    assert (pick.entry.method, pick.entry.size) == ("axe", 10)
+
+
+def test_headline_prefers_accuracy_where_sizes_are_equal():
+    cells = [cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.725)]
+    pick = headline_pick(panel(*cells), "sqrt", {"saw": OURS, "axe": OURS})
+    assert pick.entry.method == "axe"
+
+
+def test_headline_prefers_ours_and_what_codes_with_the_pruned_words():
+    better = cell("axe", 10, 0.80)
+    found = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), better)
+    theirs = {"ours": False, "codes_with": "pruned"}
+    needs_all = {"ours": True, "codes_with": "full"}
+    assert headline_pick(found, "sqrt", {"saw": OURS, "axe": theirs}).entry.method == "saw"
+    assert headline_pick(found, "sqrt", {"saw": OURS, "axe": needs_all}).entry.method == "saw"
+    assert headline_pick(found, "sqrt", {"saw": theirs, "axe": needs_all}).entry.method == "saw"
+    assert headline_pick(found, "sqrt", {}).entry.method == "axe"
+
+
+def test_differences_are_the_corrected_test_with_holm_over_all():
+    values = {
+        "full": [0.75, 0.74, 0.76],
+        "saw": [0.72, 0.74, 0.73],
+        "axe": [0.70, 0.70, 0.71],
+    }
+    cells = [
+        cell(method, 100 if method == "full" else 10, value, split=split)
+        for method, row in values.items()
+        for split, value in enumerate(row)
+    ]
+    found = differences(panel(*cells), "sqrt", "saw")
+    raw = [compare(values["saw"], values[peer], 20, 40) for peer in ("full", "axe")]
+    assert [(d.size, d.peer) for d in found] == [(10, "full"), (10, "axe")]
+    assert [d.mean for d in found] == pytest.approx([r.mean for r in raw])
+    assert [d.p for d in found] == pytest.approx(list(holm([r.p for r in raw])))
+
+
+def test_differences_use_the_splits_that_both_have():
+    cells = [
+        *(cell("saw", 10, 0.7, split=split) for split in (0, 1, 2)),
+        *(cell("axe", 10, value, split=split) for split, value in ((1, 0.6), (2, 0.5))),
+    ]
+    (only,) = differences(panel(*cells), "sqrt", "saw")
+    assert only.mean == pytest.approx(0.15)
+
+
+def test_one_split_has_a_difference_and_no_p():
+    (only,) = differences(panel(cell("saw", 10, 0.7), cell("axe", 10, 0.6)), "sqrt", "saw")
+    assert (only.mean, only.p) == (pytest.approx(0.1), None)
+
+
+def test_cells_without_results_are_left_out():
+    found = panel(cell("saw", 10, 0.7), cell("axe", 10, 0.6, results={}))
+    assert found.methods == ["saw"]

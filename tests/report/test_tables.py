@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from tests.report.reading import read
+from tests.report.test_summary import cell, panel
+
+from bowsaw.evaluation.arena.verdict import Verdict
+from bowsaw.report.figures import looks_of
+from bowsaw.report.headline import headline, rule
+from bowsaw.report.provenance import flat, provenance
+from bowsaw.report.summary import recommend
+from bowsaw.report.tables import (
+    MOST_CLASSES,
+    accuracy_table,
+    certificate,
+    claim_cards,
+    confusion_tables,
+    cost_table,
+    difference_table,
+)
+
+LOOKS = looks_of({}, ["saw", "axe"])
+
+
+def plain(text):
+    """Without the narrow spaces that keep numbers together."""
+    return text.replace("\u202f", " ")
+
+
+def test_the_headline_says_what_is_kept_and_what_is_saved():
+    # 50 of 5000 words: 100 × fewer bytes; 500 ms against 5 ms: 100 × faster; 0.71/0.73 = 97 %.
+    found = panel(cell("full", 5000, 0.73, full_words=5000), cell("saw", 50, 0.71, full_words=5000))
+    pick = recommend(found, "sqrt", "saw")
+    said = plain(headline(found, "sqrt", pick))
+    assert said == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
+    assert "at most 0.02 below" in rule(found, "sqrt", pick, "saw")
+    assert "one split" in rule(found, "sqrt", pick, "saw")
+
+
+def test_the_headline_of_fewer_words_that_are_better():
+    found = panel(cell("full", 100, 0.70), cell("saw", 10, 0.72))
+    said = plain(headline(found, "sqrt", recommend(found, "sqrt", "saw")))
+    assert said.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")
+
+
+def test_the_headline_without_all_words_or_costs():
+    found = panel(cell("saw", 10, 0.72))
+    pick = recommend(found, "sqrt", "saw")
+    assert headline(found, "sqrt", pick) == "10 words reach an accuracy of 0.720."
+    assert "No measured size" in rule(found, "sqrt", pick, "saw")
+    unknown = panel(
+        cell("full", 100, 0.73, costs={"code_ms": None}), cell("saw", 10, 0.72, costs={})
+    )
+    said = plain(headline(unknown, "sqrt", recommend(unknown, "sqrt", "saw")))
+    assert said == "10 words keep 0.720 of 0.730 (99 %), 10 × smaller."
+
+
+def test_accuracies_stand_in_a_row_a_size():
+    found = panel(
+        cell("full", 100, 0.8, split=0),
+        cell("full", 100, 0.8, split=1),
+        cell("saw", 10, 0.6, split=0),
+        cell("saw", 10, 0.7, split=1),
+        cell("axe", 20, 0.5, split=0),
+    )
+    table = read(accuracy_table(found, "sqrt", LOOKS))
+    # The standard deviation of 0.6 and 0.7 is 0.1 / √2.
+    assert table.rows() == [
+        ["Words kept", "saw", "axe"],
+        ["10", "0.650 ± 0.071", "—"],
+        ["20", "—", "0.500"],
+        ["all 100", "0.800 ± 0.000", "0.800 ± 0.000"],
+    ]
+
+
+def test_differences_name_their_peers_and_p():
+    found = panel(
+        *(cell("saw", 10, value, split=i) for i, value in enumerate([0.72, 0.74, 0.73])),
+        *(cell("axe", 10, 0.70, split=i, n_train=100, n_test=100) for i in range(3)),
+    )
+    # As in the example of bowsaw.evaluation.comparison, but for 20 and 40 images: the error is
+    # √((1/3 + 2) × 0.0001) = 0.01528, t = 1.964, and P(t₂ > t) = (1 − t/√(2 + t²))/2 = 0.094.
+    rows = read(difference_table(found, "sqrt", "saw", LOOKS)).rows()
+    assert rows == [["Words kept", "minus axe"], ["10", "+0.030 (p = 0.094)"]]
+    assert difference_table(panel(cell("saw", 10, 0.7)), "sqrt", "saw", LOOKS) is None
+
+
+def test_costs_are_told_before_and_after():
+    found = panel(
+        cell("full", 100, 0.8),
+        cell("saw", 10, 0.7, costs={"code_ms": 2.0, "select_seconds": 90.0, "peak_bytes": 2e8}),
+        cell("axe", 10, 0.7, codes_with="full"),
+    )
+    whole, saw, axe = [[plain(c) for c in row] for row in read(cost_table(found, LOOKS)).rows()[1:]]
+    assert whole[:5] == ["all words", "100", "100", "51.2 kB", "10 ms"]
+    assert saw[:6] == ["saw", "10", "10", "5.12 kB", "2.0 ms", "10 × smaller, 5 × faster"]
+    assert saw[6:] == ["90 s", "—", "200 MB"]
+    assert axe[2:6] == ["100", "51.2 kB", "10 ms", "as large"]
+
+
+def promise(**changes):
+    return {"n_bags": 5, "mean": 1e-9, "worst": 2e-8, "allowed": 1e-6, "holds": True, **changes}
+
+
+def test_certificates_say_whether_promises_were_kept():
+    broken = promise(worst=0.5, holds=False)
+    guess = promise(mean=0.4, worst=0.9, allowed=None, holds=None)
+    found = panel(
+        cell("saw", 10, 0.7, split=0, certificate=promise()),
+        cell("saw", 10, 0.7, split=1, certificate=broken),
+        cell("saw", 20, 0.7, certificate=promise()),
+        cell("axe", 10, 0.7, certificate=guess),
+    )
+    made = read(certificate(found, LOOKS))
+    assert "2 of 3 such promises were kept" in made.one("p", class_="verdict").text
+    rows = made.rows()[1:]
+    assert [row[-1] for row in rows] == ["broken in 1 of 2 splits", "kept", "nothing promised"]
+    assert rows[0][2] == "10"
+    assert rows[1][3:6] == ["1.0 × 10⁻⁹", "2.0 × 10⁻⁸", "1.0 × 10⁻⁶"]
+    assert rows[2][3:6] == ["0.400", "0.900", "—"]
+    assert certificate(panel(cell("saw", 10, 0.7)), LOOKS) is None
+
+
+def test_mistakes_are_percentages_of_a_row():
+    found = panel(cell("full", 100, 0.8), cell("saw", 10, 0.6))
+    made = read(confusion_tables(found, "sqrt", found.entries["saw", 10], "g"))
+    before, after = made.all("table", class_="grid")
+    assert before.rows()[1:] == [["1 a", "80", "20"], ["2 b", "20", "80"]]
+    assert after.rows()[1:] == [["1 a", "60", "40"], ["2 b", "40", "60"]]
+    assert made.one("table", class_="classes").rows()[1] == ["a", "0.800", "0.600", "−0.200"]
+
+
+def test_many_classes_have_no_table_of_mistakes():
+    n = MOST_CLASSES + 1
+    results = {
+        "sqrt": {"accuracy": 1.0, "confusion": [[int(i == j) for j in range(n)] for i in range(n)]}
+    }
+    found = panel(cell("saw", 10, 1.0, results=results))
+    many = type(found)(found.ident, found.key, [f"c{i}" for i in range(n)], found.entries)
+    made = read(confusion_tables(many, "sqrt", many.entries["saw", 10], "g"))
+    assert made.all("table", class_="grid") == []
+    assert len(made.one("table", class_="classes").rows()) == n + 1
+
+
+def test_claims_carry_their_answer_in_words():
+    verdict = Verdict(
+        "yang",
+        "Better than <Yang>",
+        "Section 4",
+        "not measured",
+        "0 of 1. Rule: yes if all.",
+        ["a"],
+        [],
+    )
+    (card,) = read(claim_cards([verdict])).all("article")
+    assert card.one("p", class_="answer-word").text == "Not measured"
+    assert card.one("h3").text == "1. Better than <Yang>"
+    assert [p.text for p in card.all("p", class_="where")] == [
+        "Rule: yes if all.",
+        "In the paper: Section 4",
+    ]
+    assert card.all("table") == []
+
+
+def test_provenance_tells_every_value():
+    about = {
+        "format": "bowsaw-arena",
+        "schema": 1,
+        "kind": "compare",
+        "command": "bowsaw compare 'a & b'",
+        "seconds": 7200.0,
+        "parameters": {"seed": 0, "kmeans": {"tolerance": 1e-4}, "resume": True, "note": None},
+        "machine": {"memory_bytes": 8_000_000_000},
+        "versions": {},
+        "sets": {"toys": {"classes": ["a", "b"], "descriptor": {}}},
+        "methods": {"saw": {"title": "saw"}},
+    }
+    made = read(provenance(about))
+    assert made.one("code", id="command").text == "bowsaw compare 'a & b'"
+    said = {row[0]: plain(row[1]) for row in made.rows() if row[0] != "What"}
+    assert said["kmeans.tolerance"] == "0.0001"
+    assert said["resume"] == "yes"
+    assert said["note"] == "none"
+    assert said["classes"] == "a, b"
+    assert said["descriptor"] == "none"
+    assert said["memory_bytes"] == "8000000000 (8.00 GB)"
+    assert said["seconds"] == "7200 (2.0 h)"
+    assert said["format"] == "bowsaw-arena, schema 1"
+    assert flat({}) == []
