@@ -89,7 +89,7 @@ if sys.platform != "win32":
                 terminal.send(signal.SIGTERM)
             code = terminal.finish()
         word = "interrupted" if way == "Ctrl-C" else "terminated"
-        assert code == (130 if way == "Ctrl-C" else 143)
+        assert code == (130 if way == "Ctrl-C" else 143), terminal.shown
         assert f"bowsaw: {word}. With -o FILE, finished splits are kept" in terminal.shown
         assert "Traceback" not in terminal.shown
         assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h")
@@ -154,10 +154,10 @@ EACH = """
 import contextlib, io, json, shlex, sys
 from bowsaw.cli.main import main
 for line in sys.argv[1:]:
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*shlex.split(line), "-q"])
-    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+    print(json.dumps([code, *(stream.buffer.getvalue().decode() for stream in (out, err))]))
 """
 
 SHUT = [

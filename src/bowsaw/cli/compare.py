@@ -119,7 +119,7 @@ def _run(command: Command) -> None:
             [found],
             folder,
             n_jobs=options.jobs,
-            command=typed("compare"),
+            command=typed(command),
             painter=painter_of({found.name: store}, roots, options.codings),
             on_cell=watch,
             **told,

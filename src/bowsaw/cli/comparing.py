@@ -132,9 +132,9 @@ def painter_of(
     return lambda folder: Painter(folder, stores, roots, coding)
 
 
-def typed(command: str) -> str:
+def typed(command: Command) -> str:
     """Return the command as it was typed, to be kept with the records."""
-    return shlex.join(["bowsaw", command, *sys.argv[2:]])
+    return shlex.join(["bowsaw", *command.options.typed])
 
 
 class Watcher:

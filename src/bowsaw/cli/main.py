@@ -136,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with signals:
             options = parser(words[0]).parse_args(words)
+            options.typed = words
             signals.check()
             _run(options)
     except BaseException as error:

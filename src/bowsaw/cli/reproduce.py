@@ -104,7 +104,7 @@ def _run(command: Command) -> None:
             effort="bounded",
             n_jobs=options.jobs,
             kind="reproduce",
-            command=typed("reproduce"),
+            command=typed(command),
             painter=painter_of(stores, {}, list(CODINGS)),
             on_cell=watch,
         )

@@ -504,6 +504,12 @@ def test_the_floor_of_the_error_is_that_of_a_line_in_one_over_the_root():
     assert {row[-1] for row in found.rows} == {"0.200"}
 
 
+def test_one_number_of_descriptors_shows_no_fall():
+    line = transfer_error()
+    line["rows"] = line["rows"][:1]
+    assert judged("error-falls", probes=[line]).answer == "not measured"
+
+
 def test_other_transfers_are_told_and_do_not_decide():
     other = transfer_error((0.5, 0.6, 0.7), way="empirical")
     both = [transfer_error(limit=0.5), other]

@@ -212,9 +212,11 @@ def test_a_transfer_learns_from_the_codebook_images_where_there_are_any():
     assert {row["way"].split(",")[0] for row in found["rows"]} == {"uniform"}
 
 
-def test_images_with_too_few_descriptors_are_refused(bench):
-    with pytest.raises(ParameterError, match="more than 400 descriptors"):
-        transfer_error(bench, WORDS)
+def test_counts_that_few_images_reach_are_left_out(bench):
+    found = transfer_error(bench, WORDS, kept=(6,), counts=(10, 39, 400))
+    train = bench.bags.counts[bench.split.train]
+    assert 30 < np.median(train) < 39
+    assert sorted({row["n_descriptors"] for row in found["rows"]}) == [10.0, train.mean()]
 
 
 # -- costs ---------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 The method as published (``published``) decides; ours (``refined``) is told beside it. The paper
 does not say whether its histograms were square-rooted, so both kinds decide where both are there,
-and a claim that holds for one of them holds partly. Each rule is a function of pairs of methods (``paired``), and its words are
-part of the verdict.
+and a claim that holds for one of them holds partly. Each rule is a function of pairs of methods
+(``paired``), and its words are part of the verdict.
 """
 
 from __future__ import annotations

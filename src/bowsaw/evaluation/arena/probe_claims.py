@@ -124,7 +124,7 @@ def error_falls(probes: Lines) -> Verdict:
             for row in path:
                 cells = [line["set"], way, str(n_kept), f"{row['n_descriptors']:.0f}"]
                 rows.append([*cells, *(share(row[key]) for key in _PARTS), share(floor)])
-            if way != PUBLISHED_WAY:
+            if way != PUBLISHED_WAY or len(path) < 2:
                 continue
             errors = [row["error"] for row in path]
             falls = all(later < earlier for earlier, later in pairwise(errors))
