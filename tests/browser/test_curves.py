@@ -33,7 +33,7 @@ def choose(seen: Visit, chooser: str, value: str) -> None:
 def points(seen: Visit) -> dict[Key, tuple[str, float, float]]:
     """Return what each visible point of the curves says, and where it stands on the screen."""
     found = seen.at("#curves .curve .point").evaluate_all(
-        """all => all.filter(one => one.checkVisibility()).map(one => {
+        """all => all.filter(one => one.getClientRects().length).map(one => {
             const { e, f } = one.getScreenCTM();
             const { dataset } = one.closest('.curve');
             return [dataset.method, Number(one.dataset.size), one.getAttribute('aria-label'), e, f];
@@ -160,10 +160,11 @@ def test_claims_are_answered_as_judged(browser, page_of):
     judged = verdicts(read_run(path.parent))
     with visit(browser, path) as seen:
         answers = seen.at("#claims .claim .answer-word").all_text_contents()
-        assert answers == [verdict.answer for verdict in judged]
-        said = seen.at("#claims").inner_text()
-        for verdict in judged:
-            assert verdict.summary in said
+        assert [answer.lower() for answer in answers] == [verdict.answer for verdict in judged]
+        cards = seen.at("#claims .claim").all_text_contents()
+        for card, verdict in zip(cards, judged, strict=True):
+            assert verdict.claim in card
+            assert verdict.summary.partition(". ")[0] in card
 
 
 def test_the_theme_button_changes_the_page_and_is_forgotten(browser, page_of):

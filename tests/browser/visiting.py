@@ -35,7 +35,7 @@ class Visit:
     def seen(self, selector: str) -> list[str]:
         """The data-method, data-word or id of each match that takes up room on the screen."""
         return self.page.locator(selector).evaluate_all(
-            """all => all.filter(one => one.checkVisibility() && one.getClientRects().length)
+            """all => all.filter(one => one.getClientRects().length)
                 .map(one => one.dataset.method ?? one.dataset.word ?? one.id)"""
         )
 

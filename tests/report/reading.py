@@ -1,7 +1,8 @@
-"""A page as a test reads it: elements with their attributes and text, found by tag and attribute."""
+"""A page as a test reads it: elements with attributes and text, found by tag and attribute."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -23,9 +24,14 @@ class Element:
                 yield from child
 
     @property
+    def source(self) -> str:
+        """All text within, as it was written."""
+        return "".join(c if isinstance(c, str) else c.source for c in self.children)
+
+    @property
     def text(self) -> str:
-        said = (c if isinstance(c, str) else c.text for c in self.children)
-        return " ".join("".join(said).split())
+        """All text within, as a reader sees it; narrow spaces stay."""
+        return re.sub(r"[ \n\t]+", " ", self.source).strip()
 
     def all(self, tag: str | None = None, **attributes: str) -> list[Element]:
         """Elements of a tag with these attributes; ``class_`` asks for one class of several."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -149,7 +150,7 @@ def test_ticks_keep_their_distance_and_the_ends(values):
     chosen = apart(values, scale, 30)
     assert chosen[0] == min(values)
     assert chosen[-1] == max(values)
-    steps = [scale(b) - scale(a) for a, b in zip(chosen[:-1], chosen[1:], strict=True)]
+    steps = [scale(b) - scale(a) for a, b in pairwise(chosen)]
     assert len(chosen) < 3 or min(steps) >= 30
 
 

@@ -47,4 +47,4 @@ def test_only_markup_is_taken_as_it_is():
 
 
 def test_attributes_without_a_value_and_none():
-    assert tag("input", checked=True, hidden=False, title=None) == "<input checked>"
+    assert tag("input", checked=True, hidden=False, title=None) == '<input checked="">'

@@ -39,7 +39,8 @@ def tag(element: str, /, *content: Content, **attributes: Any) -> Markup:
     """Return an element.
 
     An attribute's ``_`` is written ``-`` and one at its end is left out, so ``class_`` and
-    ``data_word`` can be said. None and False leave the attribute out; True gives it no value.
+    ``data_word`` can be said. None and False leave the attribute out; True gives it an empty
+    value, which XML wants as well.
 
     Examples
     --------
@@ -54,7 +55,8 @@ def tag(element: str, /, *content: Content, **attributes: Any) -> Markup:
             continue
         # SVG has names with capitals (viewBox), which pass through as they are.
         shown = key.rstrip("_").replace("_", "-")
-        parts.append(shown if value is True else f'{shown}="{html.escape(str(value))}"')
+        said = "" if value is True else html.escape(str(value))
+        parts.append(f'{shown}="{said}"')
     opening = f"<{' '.join(parts)}>"
     return Markup(opening if element in VOID else f"{opening}{text(content)}</{element}>")
 

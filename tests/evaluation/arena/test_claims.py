@@ -218,14 +218,16 @@ def test_codebooks_and_codings_are_judged_on_both_kinds(name):
     assert judged(name, two_maps(bad, bad)).answer == "no"
 
 
-def test_panels_that_are_not_there_are_named():
-    found = judged("better-than-yang", cells_of(usual, panels=PANELS[:7]))
-    assert "7 panels, 5 splits; not there, of the paper's eight: Caltech-10 soft 5000." in (
-        found.summary
-    )
-    assert "not there" not in judged("better-than-yang", cells_of(usual)).summary
+@pytest.mark.parametrize("name", ["better-than-yang", "larger-gain", "neither-coding"])
+def test_panels_that_are_not_there_are_named(name):
+    missing = "Not there, of the paper's eight panels: Caltech-10 soft 5000. Rule: "
+    assert missing in judged(name, cells_of(usual, panels=PANELS[:7])).summary
+    assert "Not there" not in judged(name, cells_of(usual)).summary
+
+
+def test_panels_of_ones_own_are_counted():
     own = judged("better-than-yang", cells_of(usual, panels=[("mine", "hard", 300)]))
-    assert "1 panel, 5 splits. " in own.summary
+    assert "Measured: 1 panel, 5 splits. Rule: " in own.summary
 
 
 def test_our_method_is_told_beside_and_may_be_missing():

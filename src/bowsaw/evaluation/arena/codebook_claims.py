@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import mean
 
 from bowsaw.evaluation.arena.accuracy_claims import CALLED, MAPPINGS, MAPS, TITLES, Cells
-from bowsaw.evaluation.arena.paired import Accuracies, Pair, Panel, corrected, tally
+from bowsaw.evaluation.arena.paired import Accuracies, Pair, Panel, absent, corrected, tally
 from bowsaw.evaluation.arena.verdict import Answer, Verdict, chance, share, signed, together
 
 SOME = 0.1
@@ -41,6 +41,7 @@ def larger_gain(cells: Cells) -> Verdict:
         there_too = [f"{TITLES[m]} {tally(gains[other][m])}" for m in methods if gains[other][m]]
         if there_too:
             text += f"{CALLED[other].capitalize()} histograms: {'; '.join(there_too)}. "
+        text += f"{absent(found[chief].panels)} ".lstrip()
     return Verdict(
         "larger-gain",
         "Pruning and merging have more effect when they start from an overcomplete codebook: "
@@ -110,6 +111,7 @@ def neither_coding(cells: Cells) -> Verdict:
         if pairs[other]["published"]:
             told = tally(pairs[other]["published"])
             text += f"{CALLED[other].capitalize()} histograms: as published {told}. "
+        text += f"{absent(found[chief].panels)} ".lstrip()
     return Verdict(
         "neither-coding",
         "Neither coding dominates: hard and soft coding each do better in certain cases.",

@@ -186,8 +186,20 @@ def scope(pairs: Iterable[Pair]) -> str:
     panels = {pair.panel for pair in pairs}
     counts = [pair.n_splits for pair in pairs]
     splits = "1 split" if max(counts) == 1 else f"{between(counts, str)} splits"
-    missing = [named(panel) for panel in PANELS if panel not in panels]
-    text = f"{len(panels)} panel{'s' * (len(panels) != 1)}, {splits}"
-    if panels.isdisjoint(PANELS) or not missing:
-        return f"{text}."
-    return f"{text}; not there, of the paper's eight: {listed(missing)}."
+    text = f"{len(panels)} panel{'s' * (len(panels) != 1)}, {splits}."
+    return f"{text} {absent(panels)}".strip()
+
+
+def absent(panels: Iterable[Panel]) -> str:
+    """Name the panels of the paper that are not among these; nothing where none of them is.
+
+    Examples
+    --------
+    >>> absent(PANELS[1:])
+    "Not there, of the paper's eight panels: 15-Scenes hard 1000."
+    """
+    there = set(panels)
+    missing = [named(panel) for panel in PANELS if panel not in there]
+    if len(missing) in (0, len(PANELS)):
+        return ""
+    return f"Not there, of the paper's eight panels: {listed(missing)}."
