@@ -8,10 +8,13 @@ plain text, here and wherever ``colours`` is asked; what a terminal cannot do, `
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -22,6 +25,29 @@ def colours() -> Literal["auto"] | None:
     By itself ``rich`` would then still write bold and dim text, which takes the same escape codes.
     """
     return None if os.environ.get("NO_COLOR") else "auto"
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let Ctrl-C and its like wait until what must not be torn is done, which should be soon.
+
+    A bar that is begun or ended by half leaves the terminal without a cursor, and standard error
+    in the hands of somebody who has gone.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: handler for number, handler in found.items() if callable(handler)}
+    came: list[tuple[int, Any]] = []
+    try:
+        for number in before:
+            signal.signal(number, lambda *what: came.append(what))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number, frame in came:
+            before[number](number, frame)
 
 
 class Progress:
@@ -70,7 +96,13 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
-            self._bar.start()
+            try:
+                with undisturbed():
+                    self._bar.start()
+            except BaseException:
+                # Who is interrupted in here is not left by __exit__.
+                self._stop()
+                raise
         return self
 
     def __exit__(
@@ -79,8 +111,12 @@ class Progress:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            with undisturbed():
+                self._bar.stop()
 
     def step(self, n: int = 1, note: str | None = None) -> None:
         """Move ``n`` steps on, and show ``note`` behind the bar."""

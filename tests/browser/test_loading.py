@@ -76,6 +76,24 @@ def test_it_has_its_sections_and_works_without_complaint_or_network(
         assert [url for url in seen.requests if url.startswith("file:")] == [page_of(name).as_uri()]
 
 
+def test_it_forbids_itself_the_network(browser, page_of):
+    with visit(browser, page_of("without details")) as seen:
+        forbidden = seen.page.evaluate(
+            """async () => {
+                const found = new Set(), outside = 'http://127.0.0.1:9/';
+                addEventListener('securitypolicyviolation', (e) => found.add(e.effectiveDirective));
+                const picture = new Image();
+                const ended = new Promise((done) => { picture.onerror = picture.onload = done });
+                picture.src = outside;
+                await fetch(outside).catch(() => {});
+                await import(outside).catch(() => {});
+                await ended;
+                return [...found].sort();
+            }"""
+        )
+        assert forbidden == ["connect-src", "img-src", "script-src-elem"]
+
+
 def test_names_do_nothing(browser, tmp_path):
     folder = made_run(tmp_path, classes=HOSTILE, sizes=[10, 20], splits=1)
     # The set, a method's title and the command are somebody's words, too.

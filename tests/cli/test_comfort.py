@@ -96,6 +96,41 @@ if sys.platform != "win32":
         assert json.loads((tmp_path / "x.json").read_text("utf-8"))["records"]
 
 
+# The signal comes while a bar appears, or while it is put away.
+AT_THE_WRONG_MOMENT = """
+import dataclasses, os, signal, sys
+from rich.live import _RefreshThread
+import bowsaw.cli.inspect as verb
+from bowsaw.cli.main import main
+from bowsaw.progress import Progress
+
+def disturbed(self, whole=_RefreshThread.MOMENT):
+    os.kill(os.getpid(), signal.SIGTERM)
+    whole(self)
+
+def work(command):
+    with Progress("working", 3) as bar:
+        bar.step()
+    raise AssertionError("nobody stopped")
+
+_RefreshThread.MOMENT = disturbed
+verb.VERB = dataclasses.replace(verb.VERB, run=work)
+sys.exit(main(["inspect", "x"]))
+"""
+
+if sys.platform != "win32":
+
+    @pytest.mark.parametrize("moment", ["start", "stop"])
+    def test_a_signal_never_tears_a_bar(moment):
+        code = AT_THE_WRONG_MOMENT.replace("MOMENT", moment)
+        with Terminal(sys.executable, "-c", code, env=surroundings()) as terminal:
+            assert terminal.finish() == 143, terminal.shown
+        assert terminal.shown.endswith(
+            "bowsaw: terminated. Run the same command again to go on.\r\n"
+        )
+        assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
+
+
 # -- one class -------------------------------------------------------------------------------------
 
 

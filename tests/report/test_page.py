@@ -10,6 +10,7 @@ from tests.report.reading import read
 
 from bowsaw.errors import FormatError
 from bowsaw.evaluation.arena.records import read_run
+from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.page import page_html, write_page
 
 HOSTILE = ['</script><img src=x onerror="alert(1)">', "a & b", "{{main}}", "'quoted' \"twice\""]
@@ -26,10 +27,14 @@ def comparison(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reproduction(tmp_path_factory):
-    """The whole of the paper's experiment, as large as it gets."""
-    folder = made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5)
-    return write_page(folder).read_text("utf-8")
+def largest(tmp_path_factory):
+    """The file of the whole of the paper's experiment, as large as it gets."""
+    return write_page(made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5))
+
+
+@pytest.fixture(scope="module")
+def reproduction(largest):
+    return read(largest.read_text("utf-8"))
 
 
 def data_of(page):
@@ -64,7 +69,7 @@ def test_sections_stand_in_the_order_of_the_questions(comparison):
 
 
 def test_a_reproduction_answers_claims_too(reproduction):
-    page = read(reproduction)
+    page = reproduction
     assert sections_of(page)[:5] == ["answer", "curves", "panels", "claims", "words"]
     assert len(page.all("article", class_="claim")) >= 10
     assert len(page.one("select", id="panel").all("option")) == 8
@@ -124,7 +129,7 @@ def test_the_script_gets_confusions_summed_over_splits(comparison):
 
 
 def test_the_first_codebook_shown_is_the_largest(reproduction):
-    data = data_of(read(reproduction))
+    data = data_of(reproduction)
     assert data["panels"][data["start"]["panel"]]["full_words"] == 5000
 
 
@@ -138,12 +143,37 @@ def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path)
 # -- how it is made --------------------------------------------------------------------------------
 
 
-def test_the_largest_page_stays_small(reproduction):
-    assert len(reproduction.encode()) < 4_000_000
+def test_the_largest_page_stays_small(largest):
+    assert largest.stat().st_size < 4_000_000
+
+
+def luminance(colour):
+    """As WCAG defines it, from #rrggbb."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_texts_and_lines_stand_out_in_light_and_dark():
+    themes = re.findall(r"color-scheme: \w+;(.*?)}", style_sheet(), re.S)
+    assert len(themes) == 3
+    assert themes[1].split() == themes[2].split()
+    for theme in themes:
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", theme))
+        texts = {"ink", "muted", "accent", "yes", "no", "partly", *(f"s{i}" for i in range(8))}
+        for name in texts:
+            for paper in ("paper", "card"):
+                assert contrast(colours[name], colours[paper]) >= 4.5, (name, paper)
+        assert contrast(colours["edge"], colours["paper"]) >= 3
 
 
 def test_nothing_is_asked_from_a_network(comparison, reproduction):
-    for page in (comparison, read(reproduction)):
+    for page in (comparison, reproduction):
         policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"})
         assert policy.attributes["content"].startswith("default-src 'none'")
         for element in page:
@@ -154,7 +184,7 @@ def test_nothing_is_asked_from_a_network(comparison, reproduction):
 
 
 def test_ids_are_unique_and_references_lead_somewhere(comparison, reproduction):
-    for page in (comparison, read(reproduction)):
+    for page in (comparison, reproduction):
         ids = [e.attributes["id"] for e in page if "id" in e.attributes]
         assert len(ids) == len(set(ids))
         for element in page:
@@ -165,7 +195,7 @@ def test_ids_are_unique_and_references_lead_somewhere(comparison, reproduction):
 
 
 def test_headings_descend_one_step_at_a_time(comparison, reproduction):
-    for page in (comparison, read(reproduction)):
+    for page in (comparison, reproduction):
         levels = [int(e.tag[1]) for e in page if re.fullmatch(r"h[1-6]", e.tag)]
         assert levels.count(1) == 1
         assert levels[0] == 1

@@ -8,12 +8,14 @@ from pathlib import Path
 from bowsaw.cli.command import Command, Verb, counted
 from bowsaw.cli.comparing import (
     Watcher,
+    add_workers,
     check_folder,
     collection,
     listed,
     painter_of,
     show_tables,
     typed,
+    workers_of,
 )
 from bowsaw.cli.options import add_jobs, add_split_sizes, default, number, whole
 from bowsaw.errors import ParameterError
@@ -81,6 +83,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep no patch and no image in the page; words are drawn as glyphs",
     )
     add_jobs(parser, arena)
+    add_workers(parser)
     add_split_sizes(parser)
 
 
@@ -119,6 +122,7 @@ def _run(command: Command) -> None:
             [found],
             folder,
             n_jobs=options.jobs,
+            workers=workers_of(options),
             command=typed(command),
             painter=painter_of({found.name: store}, roots, options.codings),
             on_cell=watch,

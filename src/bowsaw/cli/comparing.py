@@ -11,7 +11,8 @@ import shlex
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bowsaw.cli.command import Command, counted, duration, printable
+from bowsaw.cli.options import whole
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.arena.bench import Collection
@@ -31,6 +33,7 @@ from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import Cell
 from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder
+from bowsaw.parallel import effective_jobs
 from bowsaw.progress import colours
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
@@ -120,16 +123,32 @@ def collection(
         "n_set_aside": len(store.set_aside),
         "extract_seconds": round(time.perf_counter() - begin, 2),
     }
-    found = Collection(name, store.bags, y, store.classes, codebook_images, train, about)
+    found = Collection(name, store.bags, y, store.classes, codebook_images, train, about, store)
     return found, store, root
 
 
 def painter_of(
-    stores: Mapping[str, Store], roots: Mapping[str, Path], codings: list[str]
+    stores: Mapping[str, Store], roots: Mapping[str, Path], codings: Sequence[str]
 ) -> Callable[[Path], Painter]:
     """Return what makes the painter of a run."""
     coding = "hard" if "hard" in codings else codings[0]
-    return lambda folder: Painter(folder, stores, roots, coding)
+    return partial(Painter, stores=stores, roots=roots, coding=coding)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add ``--workers``."""
+    parser.add_argument(
+        "--workers",
+        type=whole(1),
+        metavar="N",
+        help="processes that share the threads and measure cells side by side; any number gives "
+        "the same records (default: one a thread)",
+    )
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """Return how many processes measure cells."""
+    return effective_jobs(options.jobs) if options.workers is None else int(options.workers)
 
 
 def typed(command: Command) -> str:

@@ -189,5 +189,6 @@ def _complain(text: str) -> None:
     from bowsaw.cli.command import printable
 
     if sys.stderr is not None:
-        line = printable(" ".join(text.split()), sys.stderr.encoding)
+        # What stands in for a stream may have no encoding.
+        line = printable(" ".join(text.split()), getattr(sys.stderr, "encoding", None) or "utf-8")
         sys.stderr.write(f"bowsaw: {line}\n")

@@ -13,11 +13,13 @@ from pathlib import Path
 from bowsaw.cli.command import Command, Verb, counted
 from bowsaw.cli.comparing import (
     Watcher,
+    add_workers,
     check_folder,
     collection,
     painter_of,
     show_tables,
     typed,
+    workers_of,
 )
 from bowsaw.cli.options import add_jobs, default, whole
 from bowsaw.errors import ParameterError
@@ -61,6 +63,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="drives every random choice (default: %(default)s)",
     )
     add_jobs(parser, arena)
+    add_workers(parser)
 
 
 def _run(command: Command) -> None:
@@ -103,9 +106,10 @@ def _run(command: Command) -> None:
             raw=(FULL, "published"),
             effort="bounded",
             n_jobs=options.jobs,
+            workers=workers_of(options),
             kind="reproduce",
             command=typed(command),
-            painter=painter_of(stores, {}, list(CODINGS)),
+            painter=painter_of(stores, {}, CODINGS),
             on_cell=watch,
         )
     run = probe(

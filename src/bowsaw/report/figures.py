@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bowsaw.report.axes import Scale, apart, round_limits
 from bowsaw.report.markup import Content, Markup, tag
@@ -101,7 +101,7 @@ def y_range(panels: Sequence[Panel], view: str) -> tuple[float, float, list[floa
     room = max((max(means) - min(means)) / 4, 0.005)
     low = max(min(level.low for level in levels), min(means) - room) if levels else 0.0
     high = min(max(level.high for level in levels), max(means) + room) if levels else 1.0
-    return round_limits([max(low, 0.0), min(high, 1.0)])
+    return round_limits([max(low, 0.0), min(high, 1.0)], 8)
 
 
 def chart(
@@ -156,7 +156,7 @@ def chart(
         _y_axis(frame, y, ticks),
         _x_axis(frame, "log", scales["log"], apart(xs, scales["log"], 34), axis),
         _x_axis(frame, "linear", scales["linear"], round_limits([0, xs[-1]], 5)[2], axis),
-        _whole(panel, view, frame, y),
+        _whole(panel, view, axis, frame, scales, y),
     ]
     for method in order:
         curve = [e for e in panel.of(method) if view in e.levels]
@@ -213,23 +213,45 @@ def _x_axis(frame: Frame, name: str, x: Scale, ticks: Sequence[float], axis: str
         for t in ticks
     ]
     centre = (frame.left + frame.width - frame.right) / 2
+    # A small picture has no room for the name; its caption tells it.
+    roomy = frame.bottom > 40
     title = tag("text", AXES[axis], x=centre, y=frame.height - 8, class_="mid name")
-    return tag("g", marks, title, class_=f"axis x {name}", data_scale=name, hidden=name == "linear")
+    return tag(
+        "g",
+        marks,
+        title if roomy else None,
+        class_=f"axis x {name}",
+        data_scale=name,
+        hidden=name == "linear",
+    )
 
 
-def _whole(panel: Panel, view: str, frame: Frame, y: Scale) -> Markup | None:
+def _whole(
+    panel: Panel, view: str, axis: str, frame: Frame, scales: Mapping[str, Scale], y: Scale
+) -> Markup | None:
     whole = panel.full
     if whole is None or view not in whole.levels:
         return None
     at = y(whole.levels[view].mean)
+    ends = frame.left, frame.width - frame.right
     label = f"all {grouped(whole.size)} words: {whole.levels[view].mean:.3f}"
-    return tag(
-        "g",
-        tag("line", class_="line", x1=frame.left, x2=frame.width - frame.right, y1=at, y2=at),
-        tag("text", label, x=frame.left + 8, y=at - 7),
-        class_="curve whole",
-        data_method=FULL,
-    )
+    drawn: list[Content] = [tag("line", class_="line", x1=ends[0], x2=ends[1], y1=at, y2=at)]
+    if axis == "coding":
+        # The codebook itself stands at the far right, beyond all curves; there is room for words.
+        place = {name: f"translate({_pair((x(whole.size), at))})" for name, x in scales.items()}
+        marker = tag("path", d="M-4.5-4.5H4.5V4.5H-4.5Z")
+        drawn += [
+            _moved("g", place, marker, class_="end-point"),
+            tag("text", label, x=ends[1], y=at - 10, class_="end"),
+        ]
+    else:
+        drawn.append(tag("text", label, x=ends[0] + 8, y=at - 8))
+    return tag("g", drawn, class_="curve whole", data_method=FULL)
+
+
+def _moved(name: str, place: Mapping[str, str], *content: Content, **attributes: Any) -> Markup:
+    both = {"data_log": place["log"], "data_linear": place["linear"]}
+    return tag(name, *content, transform=place["log"], **both, **attributes)
 
 
 def _curve(
@@ -267,13 +289,11 @@ def _curve(
         if lv.deviation is not None:
             said += f" ± {lv.deviation:.3f} over {len(lv.values)} splits"
         drawn.append(
-            tag(
+            _moved(
                 "g",
+                at,
                 tag("path", d=look.marker),
                 class_="point",
-                transform=at["log"],
-                data_log=at["log"],
-                data_linear=at["linear"],
                 data_size=entry.size,
                 data_mean=f"{lv.mean:.4f}",
                 role="img",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bowsaw.report.figures import HERO, Look, Mark, chart
 from bowsaw.report.markup import Content, Markup, tag
-from bowsaw.report.summary import MAX_LOSS, Entry, Panel, Pick, headline_pick
+from bowsaw.report.summary import FULL, MAX_LOSS, Entry, Panel, Pick, headline_pick
 from bowsaw.report.wording import NARROW, grouped, milliseconds, size_of, times
 
 
@@ -64,8 +65,16 @@ def answer(
     look = looks[entry.method]
     said = headline(panel, view, pick)
     mark = Mark(entry.n_coding_words, entry.levels[view].mean, f"{grouped(entry.size)} words")
+    # Only what can do without the large codebook is an answer to the question.
+    alone = {
+        key: found
+        for key, found in panel.entries.items()
+        if view in found.levels and (found.codes_with == "pruned" or found.method == entry.method)
+    }
+    whole = {key: found for key, found in panel.entries.items() if found.method == FULL}
+    fewer = replace(panel, entries={**alone, **whole})
     picture = chart(
-        panel,
+        fewer,
         view,
         "coding",
         looks,
@@ -75,7 +84,7 @@ def answer(
         mark=mark,
         caption=said,
     )
-    others = "Grey: the other methods. " if len(panel.methods) > 1 else ""
+    others = "Grey: other methods that code with so many. " if len(fewer.methods) > 1 else ""
     caption = (
         f"The coloured line is {look.title}: how many test images are recognised (0 to 1) with so "
         f"many words. {others}The dashed level is the whole codebook."

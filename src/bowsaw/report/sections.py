@@ -232,7 +232,7 @@ def multiples(view: View) -> Markup | None:
                     frame=SMALL,
                     limits=y_range(alike, name),
                 )
-                title = tag("h3", panel.title)
+                title = tag("h3", panel.short)
                 cells.append(tag("div", title, picture, class_="small"))
         hidden = view.hidden(None, name)
         rows.append(tag("div", cells, class_="multiples", data_map=name, hidden=hidden))

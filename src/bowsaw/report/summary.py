@@ -89,6 +89,11 @@ class Panel:
         return f"{self.key.set}, {self.key.coding} coding, {grouped(self.key.full_words)} words"
 
     @property
+    def short(self) -> str:
+        """Its name where there is little room."""
+        return f"{self.key.set}, {self.key.coding}, {grouped(self.key.full_words)} words"
+
+    @property
     def full(self) -> Entry | None:
         """The whole codebook, where it was measured."""
         return next((e for e in self.entries.values() if e.method == FULL), None)

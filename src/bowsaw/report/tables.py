@@ -266,7 +266,7 @@ def _grid(
             [
                 tag(
                     "td",
-                    f"{100 * share:.0f}" if share else "",
+                    f"{100 * share:.0f}" if share >= 0.005 else "",
                     class_="right" if i == j else None,
                     style=f"--share:{share:.3f}",
                 )

@@ -83,7 +83,7 @@ def _row(
     marks = [
         (
             tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y(t), y2=y(t)),
-            tag("text", f"{t:.3g}", x=LEFT - 8, y=y(t), dy=".32em", class_="end"),
+            tag("text", f"{t:.3g}".replace("-", "−"), x=LEFT - 8, y=y(t), dy=".32em", class_="end"),
         )
         for t in ticks
     ]

@@ -82,6 +82,9 @@ class Store:
                 self._folder, number, length, self._recipe.n_dims, self._recipe.stored_dtype
             )
 
+    def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
+        return (type(self), (self._folder.absolute(),))
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Store:
         """Open a finished store; the same as ``Store(path)``."""

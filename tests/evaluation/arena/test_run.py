@@ -8,6 +8,7 @@ from tests.evaluation.arena.toys import timeless, toys
 
 import bowsaw as bs
 from bowsaw.errors import DataError, FormatError, ParameterError, StoreBusyError
+from bowsaw.evaluation.arena.crew import WorkerError
 from bowsaw.evaluation.arena.methods import METHODS
 from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import key_of, read_run
@@ -121,6 +122,55 @@ def test_threads_change_nothing_but_times(whole, tmp_path):
     assert timeless(run.cells) == timeless(whole.cells)
 
 
+def test_workers_change_nothing_but_times(whole, tmp_path):
+    run = arena([toys()], tmp_path / "run", **{**ASKED, "n_jobs": 2, "workers": 2})
+    assert timeless(run.cells) == timeless(whole.cells)
+    assert {cell["costs"]["threads"] for cell in run.cells} == {1}
+
+
+def test_what_workers_draw_is_what_one_process_draws(tmp_path):
+    asked = {
+        "words": [16],
+        "sizes": [3, 6],
+        "methods": ["annealed"],
+        "splits": 2,
+        "painter": Painter,
+    }
+    alone = arena([toys()], tmp_path / "alone", n_jobs=1, **asked)
+    together = arena([toys()], tmp_path / "together", n_jobs=2, workers=2, **asked)
+    assert together.details == alone.details
+
+
+def test_an_error_of_a_worker_is_raised_and_what_was_done_is_kept(tmp_path):
+    asked = {**ASKED, "words": [8], "codings": ["hard"], "methods": ["random"], "n_jobs": 2}
+    images = toys()
+    arena([images], tmp_path / "run", **asked)
+    # More words than the codebook's images have descriptors, so k-means must refuse.
+    with pytest.raises(DataError):
+        arena([images], tmp_path / "run", **{**asked, "words": [1000], "workers": 2})
+    assert len(read_run(tmp_path / "run").cells) == 6
+
+
+def test_a_worker_that_is_killed_is_told(tmp_path):
+    import multiprocessing
+
+    def kill(step):
+        for worker in multiprocessing.active_children():
+            worker.kill()
+
+    with pytest.raises(WorkerError, match="run the same command again"):
+        arena([toys()], tmp_path / "run", on_cell=kill, **{**ASKED, "n_jobs": 2, "workers": 2})
+    assert read_run(tmp_path / "run").cells
+
+
+def test_cells_of_other_sets_are_kept(tmp_path):
+    asked = {**ASKED, "words": [8], "codings": ["hard"], "methods": ["random"], "splits": 1}
+    arena([toys("pears")], tmp_path / "run", **asked)
+    run = arena([toys("plums", shift=2.0)], tmp_path / "run", **asked)
+    assert [cell["set"] for cell in run.cells] == ["plums"] * 3 + ["pears"] * 3
+    assert set(run.about["sets"]) == {"pears", "plums"}
+
+
 def test_cells_that_were_made_otherwise_are_measured_again(tmp_path):
     asked = {**ASKED, "words": [8], "codings": ["soft"], "methods": ["random"], "splits": 1}
     arena([toys()], tmp_path / "run", **asked)
@@ -136,7 +186,7 @@ def test_more_sizes_are_added_to_what_is_there(tmp_path):
     measured = []
     run = arena([toys()], tmp_path / "run", on_cell=measured.append, **{**asked, "sizes": [5]})
     assert [step.cell["size"] for step in measured] == [5]
-    assert [cell["size"] for cell in run.cells] == [8, 3, 5]
+    assert {cell["size"] for cell in run.cells} == {8, 3, 5}
 
 
 def test_the_watcher_is_told_how_far_it_is_and_how_long_it_takes(tmp_path):

@@ -35,7 +35,7 @@ from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import BowsawError
-from bowsaw.evaluation.arena.memory import PeakMemory, state_limit
+from bowsaw.evaluation.arena.memory import PeakMemory
 from bowsaw.evaluation.arena.methods import METHODS, RETRAINED, Effort, Task, told_of
 from bowsaw.evaluation.arena.records import Cell, Outcome
 from bowsaw.evaluation.classify import HistogramClassifier, Mapped
@@ -50,6 +50,7 @@ from bowsaw.selection.base import Selector
 from bowsaw.selection.known import Known
 from bowsaw.selection.merging import MergingSelector
 from bowsaw.selection.result import Selection
+from bowsaw.store import Store
 
 CHUNK = 500
 """Images that are coded at a time."""
@@ -75,6 +76,8 @@ class Collection:
         Images of each class for the codebook, and to choose words and train machines with.
     about : mapping
         What records say of it beside.
+    store : Store, optional
+        Where the bags come from: another process then opens them itself.
     """
 
     name: str
@@ -84,6 +87,16 @@ class Collection:
     codebook_images: int = 50
     train: int = 50
     about: Mapping[str, Any] = field(default_factory=dict)
+    store: Store | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = () if self.store is None else ("bags",)
+        return {name: value for name, value in vars(self).items() if name not in hidden}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.store is not None:
+            self.bags = self.store.bags
 
     @cached_property
     def digest(self) -> str:
@@ -157,6 +170,8 @@ class Bench:
         Threads; nothing but times depends on it.
     verbose : bool
         Show the progress of k-means on a terminal.
+    max_bytes : int or None
+        The most memory that a state of soft codes may take before it goes to disk.
     """
 
     def __init__(
@@ -170,12 +185,13 @@ class Bench:
         kmeans: Mapping[str, Any] | None = None,
         n_jobs: int | None = -1,
         verbose: bool = False,
+        max_bytes: int | None = None,
     ) -> None:
         self.collection = collection
         self.name, self.bags, self.y = collection.name, collection.bags, collection.y
         self.classes = collection.classes
         self.index, self.seed, self.effort = index, seed, effort
-        self.n_jobs, self.verbose = n_jobs, verbose
+        self.n_jobs, self.verbose, self._max_bytes = n_jobs, verbose, max_bytes
         self._work, self._kmeans = work, dict(kmeans or {})
         self.split: Split = split_by_class(
             self.y,
@@ -261,7 +277,7 @@ class Bench:
         assert self._panel is not None
         if self._known is None:
             book = self.book(self._panel.full_words)
-            self._known = Known(book, self.train_bags, max_bytes=state_limit())
+            self._known = Known(book, self.train_bags, max_bytes=self._max_bytes)
         return self._known
 
     # -- the cell --------------------------------------------------------------------------------

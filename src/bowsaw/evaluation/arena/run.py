@@ -11,7 +11,8 @@ measured again, never trusted for being there. Whatever the number of sittings a
 records are the same but for ``costs``.
 
 **Sharing.** See :mod:`~bowsaw.evaluation.arena.bench`. K-means at a small size is the same in every
-panel of a set and coding, so its cells are measured in the first and copied to the others.
+panel of a set and coding, so its cells are measured in one and copied to the others. With several
+``workers``, groups of cells are measured side by side (:mod:`~bowsaw.evaluation.arena.crew`).
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import sklearn
 
 from bowsaw._version import __version__
+from bowsaw.checks import check_whole
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.bench import Bench, Chosen, Collection, Panel
-from bowsaw.evaluation.arena.memory import memory_bytes
-from bowsaw.evaluation.arena.methods import METHODS, RETRAINED, USUAL, Effort
+from bowsaw.evaluation.arena.bench import Bench, Collection
+from bowsaw.evaluation.arena.crew import measure_together
+from bowsaw.evaluation.arena.job import Group, Job, Paints, in_order
+from bowsaw.evaluation.arena.memory import memory_bytes, state_limit
+from bowsaw.evaluation.arena.methods import METHODS, USUAL, Effort
 from bowsaw.evaluation.arena.plan import Outlook, Plan, make_plan
 from bowsaw.evaluation.arena.records import (
     FORMAT,
@@ -47,6 +50,7 @@ from bowsaw.evaluation.arena.records import (
     read_run,
     write_about,
 )
+from bowsaw.parallel import effective_jobs
 from bowsaw.seeds import check_seed
 from bowsaw.store.lock import only_writer
 
@@ -62,8 +66,6 @@ class Step:
     ----------
     cell : Cell
         The cell.
-    is_new : bool
-        Whether it was measured now.
     n_done, n_cells : int
         Cells that are there, and that there will be.
     seconds_left : float or None
@@ -71,20 +73,9 @@ class Step:
     """
 
     cell: Cell
-    is_new: bool
     n_done: int
     n_cells: int
     seconds_left: float | None
-
-
-class Painter(Protocol):
-    """Keeps what the page draws; see :mod:`~bowsaw.evaluation.arena.painter`."""
-
-    def cell(self, bench: Bench, panel: Panel, cell: Cell, chosen: Chosen) -> None:
-        """Keep what is to be drawn of a cell, before the cell itself is written."""
-
-    def panel(self, bench: Bench, panel: Panel, cells: Mapping[Key, Cell]) -> None:
-        """Keep what is to be drawn of a panel whose cells of this split are all done."""
 
 
 def arena(
@@ -102,10 +93,11 @@ def arena(
     effort: Effort = "usual",
     kmeans: Mapping[str, Any] | None = None,
     n_jobs: int | None = -1,
+    workers: int = 1,
     verbose: bool = False,
     kind: str = "compare",
     command: str = "",
-    painter: Callable[[Path], Painter] | None = None,
+    painter: Callable[[Path], Paints] | None = None,
     on_cell: Callable[[Step], None] | None = None,
 ) -> Run:
     """Measure methods × sizes × codings × splits, and keep the records.
@@ -138,12 +130,16 @@ def arena(
         Further parameters of ``KMeansCodebook``, such as ``{"max_iter": 10}``.
     n_jobs : int or None, default=-1
         Threads; nothing but times depends on it.
+    workers : int, default=1
+        Processes that measure cells side by side and share the threads, never more than those;
+        nothing but times depends on it. Each needs memory of its own.
     verbose : bool, default=False
         Show the progress of k-means on a terminal.
     kind, command : str
         What ``run.json`` says of where the run comes from.
     painter : callable, optional
-        Returns what keeps details for the page, given the folder.
+        Returns what keeps details for the page, given the folder; with several workers it must
+        survive pickling.
     on_cell : callable, optional
         Called with a :class:`Step` after each cell.
 
@@ -182,120 +178,109 @@ def arena(
     where.mkdir(parents=True, exist_ok=True)
     with only_writer(where):
         about = _about(where, plan, sets, kind, command, dict(kmeans or {}))
-        runner = _Runner(
-            where, plan, sets, about, {"kmeans": kmeans, "n_jobs": n_jobs, "verbose": verbose}
-        )
-        runner.run(None if painter is None else painter(where), on_cell)
+        n_threads = effective_jobs(n_jobs)
+        n_workers = max(1, min(n_threads, check_whole(workers, "workers", 1)))
+        told = {
+            "kmeans": kmeans,
+            "n_jobs": n_jobs if n_workers == 1 else max(1, n_threads // n_workers),
+            "verbose": verbose and n_workers == 1,
+            "max_bytes": state_limit() // n_workers,
+        }
+        job = Job(where, plan, sets, told, painter)
+        _Runner(job, about, n_workers).run(on_cell)
     return read_run(where)
 
 
 class _Runner:
     """Goes through the plan; see the chapter of this module."""
 
-    def __init__(
-        self,
-        folder: Path,
-        plan: Plan,
-        sets: Mapping[str, Collection],
-        about: dict[str, Any],
-        told: Mapping[str, Any],
-    ) -> None:
-        self._folder, self._plan, self._sets, self._about = folder, plan, sets, about
-        self._told = told
-        self._ledger = Ledger(folder / "cells.jsonl")
-        self._keys = list(plan.cells(list(sets)))
+    def __init__(self, job: Job, about: dict[str, Any], n_workers: int) -> None:
+        self._job, self._about, self._n_workers = job, about, n_workers
+        self._ledger = Ledger(job.folder / "cells.jsonl")
+        self._keys = list(job.plan.cells(list(job.sets)))
+        self._outlook = Outlook()
+        self._begun, self._before = time.perf_counter(), float(about["seconds"])
 
-    def bench(self, name: str, split: int) -> Bench:
-        return Bench(
-            self._sets[name],
-            split,
-            self._plan.seed,
-            self._folder / "work" / "codebooks",
-            effort=self._plan.effort,
-            **self._told,
-        )
-
-    def run(self, painter: Painter | None, on_cell: Callable[[Step], None] | None) -> None:
+    def run(self, on_cell: Callable[[Step], None] | None) -> None:
         # A class with too few images is told before any work is done.
-        for name in self._sets:
-            self.bench(name, 0)
-        cells = self._known()
-        outlook, before, begin = Outlook(), float(self._about["seconds"]), time.perf_counter()
-        n_done = sum(key in cells for key in self._keys)
-        left = [key for key in self._keys if key not in cells]
-        write_about(self._folder, self._about)
+        for name in self._job.sets:
+            self._job.bench(name, 0)
+        self._cells = self._known()
+        self._left = [key for key in self._keys if key not in self._cells]
+        self._on_cell = on_cell
+        write_about(self._job.folder, self._about)
         try:
-            for (name, split, coding, full_words), group in groupby(
-                self._keys, lambda key: (key[0], key[1], key[2], key[3])
-            ):
-                keys = list(group)
-                if all(key in cells for key in keys) and painter is None:
-                    continue
-                bench = self.bench(name, split)
-                panel = Panel(_coding(coding), full_words, self._plan.sharpness)
-                for key in keys:
-                    if key in cells:
-                        continue
-                    started = time.perf_counter()
-                    cell = self._twin(bench, panel, key, cells) or self._measure(
-                        bench, panel, key, painter
-                    )
-                    self._ledger.add(cell)
-                    cells[key] = cell
-                    outlook.tell(key, time.perf_counter() - started)
-                    left.remove(key)
-                    n_done += 1
-                    if on_cell is not None:
-                        on_cell(Step(cell, True, n_done, len(self._keys), outlook.seconds(left)))
-                if painter is not None:
-                    painter.panel(bench, panel, cells)
-                bench.leave()
-                self._about["seconds"] = round(before + time.perf_counter() - begin, 1)
-                write_about(self._folder, self._about)
+            groups = self._job.groups(self._cells)
+            if self._n_workers > 1 and self._left:
+                measure_together(self._job, groups, self._n_workers, self._begin, self._write)
+            else:
+                self._measure_alone(groups)
+            self._put_in_order()
             self._about["finished"] = _now()
         finally:
-            self._about["seconds"] = round(before + time.perf_counter() - begin, 1)
-            write_about(self._folder, self._about)
+            self._tell_time()
 
-    def _measure(self, bench: Bench, panel: Panel, key: Key, painter: Painter | None) -> Cell:
-        _, _, _, _, method, size = key
-        cell, chosen = bench.cell(panel, method, size, self._plan.maps(method))
-        if painter is not None:
-            painter.cell(bench, panel, cell, chosen)
-        return cell
+    def _measure_alone(self, groups: Iterator[Group]) -> None:
+        painter = self._job.made_painter()
+        for group in groups:
+            self._begin(group)
+            self._job.measure(group, painter, self._write)
+            self._tell_time()
 
-    def _twin(self, bench: Bench, panel: Panel, key: Key, cells: Mapping[Key, Cell]) -> Cell | None:
-        """Return a cell of k-means at the size from another panel, as one of this panel."""
-        name, split, coding, _, method, size = key
-        if method != RETRAINED:
-            return None
-        for full_words in self._plan.words:
-            other = cells.get((name, split, coding, full_words, method, size))
-            if other is not None:
-                mark = bench.fingerprint_of(panel, method, size, self._plan.maps(method))
-                return {**other, "full_words": panel.full_words, "fingerprint": mark}
-        return None
+    def _begin(self, group: Group) -> None:
+        for twin in self._job.begin(group, self._cells):
+            self._write(key_of(twin), twin, 0.0)
+
+    def _write(self, key: Key, cell: Cell, seconds: float) -> None:
+        self._ledger.add(cell)
+        self._cells[key] = cell
+        self._left.remove(key)
+        self._outlook.tell(key, seconds)
+        if self._on_cell is not None:
+            left = self._outlook.seconds(self._left)
+            n_cells = len(self._keys)
+            share = None if left is None else left / self._n_workers
+            self._on_cell(Step(cell, n_cells - len(self._left), n_cells, share))
+
+    def _put_in_order(self) -> None:
+        """Leave the cells in the order of the plan, whoever was quicker."""
+        found = list(self._cells.values())
+        ordered = in_order(self._cells, self._keys)
+        if [key_of(cell) for cell in found] != [key_of(cell) for cell in ordered]:
+            self._ledger.rewrite(ordered)
+
+    def _tell_time(self) -> None:
+        seconds = self._before + time.perf_counter() - self._begun
+        self._about["seconds"] = round(seconds, 1)
+        write_about(self._job.folder, self._about)
 
     def _known(self) -> dict[Key, Cell]:
         """Return the cells that are there and are what would be measured; drop all others."""
         self._ledger.mend()
-        found = read_run(self._folder).cells if (self._folder / "run.json").exists() else []
-        valid = {key_of(cell): cell for cell in found if self._is_valid(cell)}
+        found = read_run(self._job.folder).cells if _has_run(self._job.folder) else []
+        benches: dict[tuple[str, int], Bench] = {}
+        valid = {key_of(cell): cell for cell in found if self._is_valid(cell, benches)}
         if len(valid) < len(found):
             self._ledger.rewrite(valid.values())
         return valid
 
-    def _is_valid(self, cell: Cell) -> bool:
-        if cell["set"] not in self._sets or cell["method"] not in METHODS:
+    def _is_valid(self, cell: Cell, benches: dict[tuple[str, int], Bench]) -> bool:
+        name, split, coding, full_words, method, size = key_of(cell)
+        if name not in self._job.sets:
+            # Of a set that is not measured now; nobody can tell, and nobody asked.
+            return name in self._about["sets"]
+        if method not in METHODS or coding not in ("hard", "soft"):
             return False
-        if cell["coding"] not in ("hard", "soft"):
-            return False
-        panel = Panel(_coding(cell["coding"]), cell["full_words"], self._plan.sharpness)
-        bench = self.bench(cell["set"], cell["split"])
-        wanted = bench.fingerprint_of(
-            panel, cell["method"], cell["size"], self._plan.maps(cell["method"])
-        )
+        if (name, split) not in benches:
+            benches[name, split] = self._job.bench(name, split)
+        panel = self._job.panel(coding, full_words)
+        maps = self._job.plan.maps(method)
+        wanted = benches[name, split].fingerprint_of(panel, method, size, maps)
         return wanted == cell["fingerprint"]
+
+
+def _has_run(folder: Path) -> bool:
+    return (folder / "run.json").exists()
 
 
 def _about(
@@ -321,7 +306,7 @@ def _about(
         "sets": {name: collection.record() for name, collection in sets.items()},
         "methods": {name: METHODS[name].record() for name in plan.methods},
     }
-    if (folder / "run.json").exists():
+    if _has_run(folder):
         before = read_about(folder)
         for name, now in about["sets"].items():
             was = before["sets"].get(name)
@@ -337,7 +322,7 @@ def _about(
             for name in METHODS
             if name in before["methods"] or name in about["methods"]
         }
-    elif any(folder.glob("cells.jsonl")):
+    elif (folder / "cells.jsonl").exists():
         raise ParameterError(
             f"{folder} has records of cells but no run.json. Choose another output folder."
         )
@@ -378,12 +363,3 @@ def _processor() -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _coding(name: str) -> Any:
-    return name
-
-
-def splits_of(cells: Iterable[Cell]) -> Iterator[int]:
-    """Yield the numbers of the splits that cells are of, each once."""
-    yield from sorted({cell["split"] for cell in cells})

@@ -360,7 +360,7 @@
           const total = shown.slice(i * n, (i + 1) * n).reduce((a, b) => a + b, 0);
           [...row.cells].slice(1).forEach((cell, j) => {
             const part = total ? shown[i * n + j] / total : 0;
-            cell.textContent = part ? (100 * part).toFixed(0) : "";
+            cell.textContent = part >= 0.005 ? (100 * part).toFixed(0) : "";
             cell.style.setProperty("--share", part.toFixed(3));
           });
         });
