@@ -149,7 +149,7 @@ def test_an_output_among_the_images_or_over_other_files_is_refused(small_scenes,
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     assert compare(small_scenes, tmp_path / "full") == 2
-    assert "is not empty and holds no run" in capsys.readouterr().err
+    assert "holds letter.txt and no run" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert compare(small_scenes, tmp_path / "file") == 2
     assert "is a file. Name a folder." in capsys.readouterr().err

@@ -18,7 +18,6 @@ from bowsaw.cli.comparing import (
     workers_of,
 )
 from bowsaw.cli.options import add_jobs, add_split_sizes, default, number, whole
-from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.methods import EFFORTS, METHODS
 from bowsaw.evaluation.arena.plan import make_plan
 from bowsaw.evaluation.arena.run import arena
@@ -101,10 +100,6 @@ def _run(command: Command) -> None:
     }
     # What is wrong with the plan is told before images are read.
     make_plan(raw=None, **told)
-    if not Path(options.images).exists():
-        raise ParameterError(
-            f"{options.images} is not there. Name a folder with one sub-folder a class."
-        )
     folder = check_folder(options.output, options.images)
     found, store, root = collection(
         command,

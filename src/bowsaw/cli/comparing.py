@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,9 @@ from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import Cell
 from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder
+from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
-from bowsaw.progress import colours
+from bowsaw.progress import colours, undisturbed
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 
@@ -61,7 +63,7 @@ def listed(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 
 def check_folder(path: str, *images: str | None) -> Path:
-    """Return the folder of a run, made if need be, or say why it cannot be one."""
+    """Return the folder of a run, or say why it cannot be one; it is not made yet."""
     target = Path(path)
     if target.exists() and not target.is_dir():
         raise ParameterError(f"the output {path} is a file. Name a folder.")
@@ -72,12 +74,26 @@ def check_folder(path: str, *images: str | None) -> Path:
                 "class. Choose a folder beside them."
             )
     has_run = (target / "run.json").exists()
-    if target.is_dir() and not has_run and any(p.name != "work" for p in target.iterdir()):
-        raise ParameterError(
-            f"the folder {path} is not empty and holds no run. Choose another output."
-        )
-    target.mkdir(parents=True, exist_ok=True)
+    if target.is_dir() and not has_run:
+        others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
+        if others:
+            raise ParameterError(
+                f"the folder {path} holds {printable(others[0])} and no run. Choose another output."
+            )
     return target
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a run, or say that it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ParameterError(
+            f"nothing can be written in the folder {folder} ({error.strerror}). Choose another "
+            "output."
+        ) from error
 
 
 def collection(
@@ -96,6 +112,7 @@ def collection(
     begin = time.perf_counter()
     if (Path(source) / CATALOG_NAME).exists():
         store = Store(source)
+        make_folder(folder)
     else:
         root = Path(source)
         images = ImageFolder.from_preset(preset, source) if preset else ImageFolder(source)
@@ -105,6 +122,9 @@ def collection(
                 "comparison needs at least 2 to tell apart. Give a folder with one sub-folder a "
                 "class."
             )
+        # Images that cannot be used make it fewer; that is told when they have been read.
+        split_by_class(images.y, images.classes, codebook=codebook_images, train=train)
+        make_folder(folder)
         command.note(
             f"{name}: {counted(len(images), 'file')} in "
             f"{counted(len(images.classes), 'class', 'classes')}"
@@ -172,7 +192,12 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         if self._live is not None:
-            self._live.start()
+            try:
+                with undisturbed():
+                    self._live.start()
+            except BaseException:
+                self._stop()
+                raise
         return self
 
     def __exit__(
@@ -181,8 +206,12 @@ class Watcher:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with undisturbed():
+                self._live.stop()
 
     def __call__(self, step: Step) -> None:
         """Show one cell more."""

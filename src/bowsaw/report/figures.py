@@ -28,6 +28,8 @@ MARKERS = (
     "M-5.4 0L-2.7-4.7H2.7L5.4 0L2.7 4.7H-2.7Z",
 )
 N_COLOURS = 8
+LABEL_ROOM = 155
+"""Pixels that the words on the level of the whole codebook need."""
 AXES = {"coding": "words used in coding", "columns": "dimensions of a histogram"}
 
 
@@ -236,16 +238,18 @@ def _whole(
     ends = frame.left, frame.width - frame.right
     label = f"all {grouped(whole.size)} words: {whole.levels[view].mean:.3f}"
     drawn: list[Content] = [tag("line", class_="line", x1=ends[0], x2=ends[1], y1=at, y2=at)]
+    label_at: dict[str, Any] = {"x": ends[0] + 8}
     if axis == "coding":
-        # The codebook itself stands at the far right, beyond all curves; there is room for words.
+        # The codebook itself stands at the far right; words stand there if no curve is in the way.
+        smaller = [
+            e.n_coding_words for e in panel.entries.values() if e.n_coding_words < whole.size
+        ]
+        if ends[1] - scales["log"](max(smaller, default=1)) > LABEL_ROOM:
+            label_at = {"x": ends[1], "class_": "end"}
         place = {name: f"translate({_pair((x(whole.size), at))})" for name, x in scales.items()}
         marker = tag("path", d="M-4.5-4.5H4.5V4.5H-4.5Z")
-        drawn += [
-            _moved("g", place, marker, class_="end-point"),
-            tag("text", label, x=ends[1], y=at - 10, class_="end"),
-        ]
-    else:
-        drawn.append(tag("text", label, x=ends[0] + 8, y=at - 8))
+        drawn.append(_moved("g", place, marker, class_="end-point"))
+    drawn.append(tag("text", label, y=at - 9, **label_at))
     return tag("g", drawn, class_="curve whole", data_method=FULL)
 
 

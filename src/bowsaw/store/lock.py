@@ -35,8 +35,15 @@ else:
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Be the only writer of the store ``folder``, or raise a StoreBusyError at once.
+def only_writer(folder: Path, kind: str = "store") -> Iterator[None]:
+    """Be the only writer of a folder, or raise a StoreBusyError at once.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    kind : str, default="store"
+        What it is, for the message.
 
     Examples
     --------
@@ -55,7 +62,7 @@ def only_writer(folder: Path) -> Iterator[None]:
             file = target.open("ab")
     except PermissionError as error:
         raise StoreError(
-            f"the store {folder} cannot be written: {error.strerror}. Choose another output, or "
+            f"the {kind} {folder} cannot be written: {error.strerror}. Choose another output, or "
             "ask for the right to write there."
         ) from error
     with file:
@@ -63,12 +70,12 @@ def only_writer(folder: Path) -> Iterator[None]:
             _lock(file.fileno())
         except BlockingIOError:
             raise StoreBusyError(
-                f"another process is writing to the store {folder}. Wait for it to end, or choose "
+                f"another process is writing to the {kind} {folder}. Wait for it to end, or choose "
                 "another output."
             ) from None
         except OSError as error:
             raise StoreError(
-                f"the store {folder} cannot be locked: {error.strerror}. Choose an output on a "
+                f"the {kind} {folder} cannot be locked: {error.strerror}. Choose an output on a "
                 "file system that has locks."
             ) from error
         yield

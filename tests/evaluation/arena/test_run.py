@@ -14,6 +14,7 @@ from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import key_of, read_run
 from bowsaw.evaluation.arena.run import arena
 from bowsaw.evaluation.protocol import evaluate
+from bowsaw.report.page import write_page
 from bowsaw.store.lock import only_writer
 
 ASKED = {
@@ -163,6 +164,14 @@ def test_a_worker_that_is_killed_is_told(tmp_path):
     assert read_run(tmp_path / "run").cells
 
 
+def test_names_that_utf_8_cannot_hold_survive(tmp_path):
+    images = toys("sc\udce9nes")
+    asked = {**ASKED, "words": [8], "codings": ["hard"], "methods": ["random"], "splits": 1}
+    run = arena([images], tmp_path / "run", command="bowsaw compare sc\udce9nes", **asked)
+    assert {cell["set"] for cell in run.cells} == {"sc\udce9nes"}
+    assert "sc" in write_page(tmp_path / "run").read_text("utf-8")
+
+
 def test_cells_of_other_sets_are_kept(tmp_path):
     asked = {**ASKED, "words": [8], "codings": ["hard"], "methods": ["random"], "splits": 1}
     arena([toys("pears")], tmp_path / "run", **asked)
@@ -230,6 +239,7 @@ def test_too_few_images_are_told_before_any_work(tmp_path):
         ({"splits": 0}, "splits"),
         ({"effort": "heroic"}, "usual, bounded; got 'heroic'"),
         ({"words": [0]}, "words"),
+        ({"sharpness": float("nan")}, "sharpness"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(tmp_path, wrong, message):

@@ -19,6 +19,7 @@ fingerprint is trained again. Training can be interrupted and goes on.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -231,7 +232,7 @@ class Bench:
             version=__version__,
         )
         readable = "".join(c if c.isalnum() or c in "-_" else "_" for c in self.name)
-        tag = f"{short_digest(self.name.encode()):016x}"[:6]
+        tag = f"{short_digest(os.fsencode(self.name)):016x}"[:6]
         return self._work / f"{readable}-{tag}-{self.index}-{n_words}.safetensors", name
 
     def _load(self, n_words: int) -> tuple[Codebook, float] | None:

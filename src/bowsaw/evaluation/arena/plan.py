@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bowsaw.checks import check_whole
+from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.methods import EFFORTS, FULL, Effort, check_methods
 from bowsaw.evaluation.arena.records import Key
@@ -113,6 +114,7 @@ def make_plan(
         )
     if not codings or not set(codings) <= {"hard", "soft"}:
         raise ParameterError(f"codings are hard and soft; got {', '.join(map(str, codings))}.")
+    check_sharpness(sharpness)
     if effort not in EFFORTS:
         raise ParameterError(f"effort must be one of {', '.join(EFFORTS)}; got {effort!r}.")
     chosen = check_methods(methods)

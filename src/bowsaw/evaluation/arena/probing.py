@@ -42,7 +42,7 @@ def probe(
     Run
         All records of the folder.
     """
-    with only_writer(folder):
+    with only_writer(folder, "run"):
         ledger = Ledger(folder / "probes.jsonl")
         ledger.mend()
         done = {(line["probe"], line["set"]) for line in read_run(folder).probes}

@@ -11,9 +11,10 @@ A run is a folder.
 ``work/``           descriptors and codebooks; may be deleted when the run is done
 ==================  ============================================================================
 
-A *panel* is a set of images, a coding and the size of the full codebook. All text is UTF-8, and no
-number is NaN (``null`` instead). ``Cell`` lists the keys of a cell; everything in it but ``costs``
-is the same whenever, and on however many threads, the cell is measured.
+A *panel* is a set of images, a coding and the size of the full codebook. All text is ASCII (a file
+name may hold what UTF-8 cannot), and no number is NaN (``null`` instead). ``Cell`` lists the keys of
+a cell; everything in it but ``costs`` is the same whenever, and on however many threads, the cell is
+measured.
 
 Lines are appended and reach the disk one by one. A line that a kill or a full disk has cut is the
 last one, and is dropped when the run goes on. Where a cell stands twice, the later line counts.
@@ -158,7 +159,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     try:
         about = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FormatError(
             f"{folder} is not a run: it has no run.json. Give the folder that bowsaw compare -o "
             "or bowsaw reproduce -o has made."
@@ -180,7 +181,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Write ``run.json``."""
-    text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    text = json.dumps(about, indent=1, allow_nan=False) + "\n"
     with atomic_write(folder / "run.json") as file:
         file.write(text.encode())
 
@@ -220,7 +221,7 @@ class Ledger:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Write one line and wait until it is on disk."""
-        text = json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n"
+        text = json.dumps(line, allow_nan=False) + "\n"
         with disk_full_is_clear(self.path), self.path.open("ab") as file:
             file.write(text.encode())
             file.flush()
@@ -230,7 +231,7 @@ class Ledger:
         """Put these lines in place of all."""
         with atomic_write(self.path) as file:
             for line in lines:
-                text = json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n"
+                text = json.dumps(line, allow_nan=False) + "\n"
                 file.write(text.encode())
 
 

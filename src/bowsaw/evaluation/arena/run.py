@@ -176,7 +176,7 @@ def arena(
         raise ParameterError("collections must be at least one, each of a name of its own.")
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
-    with only_writer(where):
+    with only_writer(where, "run"):
         about = _about(where, plan, sets, kind, command, dict(kmeans or {}))
         n_threads = effective_jobs(n_jobs)
         n_workers = max(1, min(n_threads, check_whole(workers, "workers", 1)))
