@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bowsaw.report.axes import Scale, apart, round_limits
-from bowsaw.report.markup import Content, Markup, tag
+from bowsaw.report.markup import Content, Markup, tag, text
 from bowsaw.report.summary import FULL, Entry, Panel
 from bowsaw.report.wording import grouped
 
@@ -236,7 +236,9 @@ def _whole(
         return None
     at = y(whole.levels[view].mean)
     ends = frame.left, frame.width - frame.right
-    label = f"all {grouped(whole.size)} words: {whole.levels[view].mean:.3f}"
+    # The number is left out on a phone, where letters are large.
+    number = tag("tspan", f": {whole.levels[view].mean:.3f}", class_="more")
+    label = text([f"all {grouped(whole.size)} words", number])
     drawn: list[Content] = [tag("line", class_="line", x1=ends[0], x2=ends[1], y1=at, y2=at)]
     label_at: dict[str, Any] = {"x": ends[0] + 8}
     if axis == "coding":

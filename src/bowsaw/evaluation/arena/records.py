@@ -12,9 +12,9 @@ A run is a folder.
 ==================  ============================================================================
 
 A *panel* is a set of images, a coding and the size of the full codebook. All text is ASCII (a file
-name may hold what UTF-8 cannot), and no number is NaN (``null`` instead). ``Cell`` lists the keys of
-a cell; everything in it but ``costs`` is the same whenever, and on however many threads, the cell is
-measured.
+name may hold what UTF-8 cannot), and no number is NaN (``null`` instead). ``Cell`` lists the keys
+of a cell; everything in it but ``costs`` is the same whenever, and on however many threads, the
+cell is measured.
 
 Lines are appended and reach the disk one by one. A line that a kill or a full disk has cut is the
 last one, and is dropped when the run goes on. Where a cell stands twice, the later line counts.
