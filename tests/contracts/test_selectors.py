@@ -21,6 +21,7 @@ from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
 from bowsaw.selection.bottleneck import BottleneckSelector
 from bowsaw.selection.coverage import Coverage
+from bowsaw.selection.known import Known
 from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
 from bowsaw.selection.reconstruction import RidgeReconstruction
 from bowsaw.selection.refinement import Refinement
@@ -410,3 +411,23 @@ def test_an_empty_bag_is_no_obstacle(name):
         codes = saw.transform(bags)
     assert np.isfinite(codes).all()
     assert not codes[0].any()
+
+
+@ANY
+def test_what_others_have_found_changes_nothing_but_the_time(name):
+    known = Known(BOOK, BAGS)
+    alone = made(name).fit(BAGS, Y)
+    # Whoever comes second finds histograms and states that the first has made and moved.
+    first = made(name).fit(BAGS, Y, known=known)
+    charged = known.charged
+    second = made(name).fit(BAGS, Y, known=known)
+    assert outcome(first) == outcome(second) == outcome(alone)
+    assert known.charged == pytest.approx(2 * charged)
+    assert known.spent <= known.charged
+
+
+def test_what_was_found_of_other_bags_is_not_used():
+    known = Known(BOOK, BAGS[::2])
+    for name in ("mi", "bottleneck", "annealing"):
+        assert outcome(made(name).fit(BAGS, Y, known=known)) == outcome(made(name).fit(BAGS, Y))
+    assert known.charged == 0

@@ -78,14 +78,15 @@ def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
     assert [key.set for key in keys] == ["15-Scenes"] * 4 + ["Caltech-10"] * 4
 
 
-def test_confusions_are_summed_and_costs_averaged_over_splits():
+def test_confusions_are_summed_and_costs_are_medians_over_splits():
     found = panel(
         cell("saw", 10, 0.6, split=0, costs={"code_ms": 1.0, "peak_bytes": None}),
         cell("saw", 10, 0.8, split=1, costs={"code_ms": 3.0, "peak_bytes": 100}),
+        cell("saw", 10, 0.7, split=2, costs={"code_ms": 80.0}),
     )
     entry = found.entries["saw", 10]
-    assert entry.confusions["sqrt"] == [[140, 60], [60, 140]]
-    assert entry.costs["code_ms"] == 2.0
+    assert entry.confusions["sqrt"] == [[210, 90], [90, 210]]
+    assert entry.costs["code_ms"] == 3.0
     assert entry.costs["peak_bytes"] == 100
     assert entry.costs["select_seconds"] is None
 

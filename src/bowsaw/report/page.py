@@ -18,7 +18,7 @@ from typing import Any
 from bowsaw.evaluation.arena.claims import verdicts
 from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.files import atomic_write
-from bowsaw.report import sections
+from bowsaw.report import inside, sections
 from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.figures import looks_of
 from bowsaw.report.markup import Content, Markup, joined, script_json, tag
@@ -66,14 +66,14 @@ def page_html(run: Run) -> str:
     view = View(run.about, panels, looks, first, first.maps[0])
     check_details(run.details)
     drawn = vocabulary(panels, run.details)
-    inside = {p.ident: _inside(p, view, drawn["words"].get(p.ident, {})) for p in panels}
-    starts = {ident: entry for ident, (_, entry) in inside.items() if entry is not None}
+    offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
+    starts = {ident: entry for ident, (_, entry) in offers.items() if entry is not None}
     found = verdicts(run) if run.about["kind"] == "reproduce" else []
-    mistakes = sections.confusion(view, starts)
+    mistakes = inside.confusion(view, starts)
     after: list[Content] = [
-        sections.words() if drawn["words"] else None,
-        sections.image() if drawn["images"] else None,
-        sections.search(view, run.details),
+        inside.words() if drawn["words"] else None,
+        inside.image() if drawn["images"] else None,
+        inside.search(view, run.details),
         mistakes,
     ]
     followed = [part for part in after if part is not None]
@@ -82,14 +82,14 @@ def page_html(run: Run) -> str:
         sections.curves(view),
         sections.multiples(view),
         sections.claims(found),
-        tag("div", sections.slider(), joined(followed), class_="inside") if starts else None,
+        tag("div", inside.slider(), joined(followed), class_="inside") if starts else None,
         sections.costs(view),
         sections.certificates(view),
         _provenance(run),
     ]
     data = {
         "start": {"panel": first.ident, "map": view.map},
-        "panels": {p.ident: _panel_data(p, inside[p.ident][0], view) for p in panels},
+        "panels": {p.ident: _panel_data(p, offers[p.ident][0], view) for p in panels},
         "titles": {FULL: "all words", **{m: look.title for m, look in looks.items()}},
         **drawn,
     }
@@ -103,7 +103,7 @@ def first_panel(panels: Sequence[Panel]) -> Panel:
     return max(alike, key=lambda p: p.key.full_words)
 
 
-def _inside(
+def _offers(
     panel: Panel, view: View, words: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], Entry | None]:
     """Return the methods and sizes that the slider offers, and the entry that it starts with."""

@@ -9,6 +9,8 @@ m ± t s/√J, t the 97.5 % point of Student's t with J − 1 degrees of freedom
 lie nineteen times in twenty, were the splits independent. They overlap, so the band is a drawing
 aid; differences are judged by :mod:`bowsaw.evaluation.comparison`, which corrects for the overlap.
 
+**Costs** are medians over the splits: one time that something else disturbed does not count.
+
 **The recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that
 of all words. Where no size is so good, or all words were not measured: the smallest whose mean is
 at most ``MAX_LOSS`` below the best that the method reached. Of several methods of ours that code
@@ -202,15 +204,15 @@ def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
         first["n_train"],
         first["n_test"],
         levels,
-        {name: _mean([cell["costs"].get(name) for cell in cells]) for name in COSTS},
+        {name: _median([cell["costs"].get(name) for cell in cells]) for name in COSTS},
         confusions,
         [cell["certificate"] for cell in cells if cell.get("certificate")],
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    return float(np.median(known)) if known else None
 
 
 def recommend(panel: Panel, view: str, method: str) -> Pick | None:

@@ -114,7 +114,7 @@ def cost_table(panel: Panel, looks: Mapping[str, Look]) -> Markup:
         "Training the codebook",
         "Peak memory while choosing",
     ]
-    return table(f"Costs, mean over the splits: {panel.title}", header, rows, "costs")
+    return table(f"Costs, median over the splits: {panel.title}", header, rows, "costs")
 
 
 def _cost_row(entry: Entry, title: str, whole: Entry | None) -> list[Content]:

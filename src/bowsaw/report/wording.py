@@ -59,13 +59,17 @@ def seconds(value: float | None) -> str:
     --------
     >>> [seconds(x).split() for x in (0.05, 12.4, 320, 9000)]
     [['0.05', 's'], ['12', 's'], ['5.3', 'min'], ['2.5', 'h']]
+    >>> seconds(0.0004).split(), seconds(0).split()
+    (['<', '0.01', 's'], ['0', 's'])
     """
     if value is None:
         return "—"
     for unit, scale, least in (("h", 3600, 5400), ("min", 60, 100)):
         if value >= least:
             return f"{figures(value / scale, 2)}{NARROW}{unit}"
-    return f"{figures(value, 2)}{NARROW}s" if value >= 0.095 else f"{value:.2f}{NARROW}s"
+    if 0 < value < 0.01:
+        return f"<{NARROW}0.01{NARROW}s"
+    return f"{figures(value, 2) if value >= 0.095 or not value else f'{value:.2f}'}{NARROW}s"
 
 
 def times(ratio: float) -> str:

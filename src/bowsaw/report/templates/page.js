@@ -139,12 +139,13 @@
     made.setAttribute("class", "face");
     made.setAttribute("aria-hidden", "true");
     if (dims === 128) {
-      // Four by four cells, eight directions each; lengths by square root.
+      // Four by four cells, eight directions each. Levels are square roots; between them and the
+      // values themselves, strong directions stand out and weak ones are still seen.
       made.setAttribute("viewBox", "-1 -1 50 50");
       let lines = "";
       for (let i = 0; i < 128; i++) {
-        const long = (level(i) / 15) * 8.5;
-        if (long < 1) continue;
+        const long = Math.min(8, (level(i) / 15) ** 1.5 * 12);
+        if (long < 0.7) continue;
         const cell = i >> 3;
         const angle = ((i % 8) * Math.PI) / 4;
         lines += `M${12 * (cell % 4) + 6} ${12 * (cell >> 2) + 6}l${(long * Math.cos(angle)).toFixed(1)} ${(long * Math.sin(angle)).toFixed(1)}`;
@@ -196,7 +197,12 @@
     if (!section) return;
     const line = wordsHere();
     find("#words-said").textContent = "";
-    if (!only(section, Boolean(line), data.words)) return;
+    if (!only(section, Boolean(line), data.words)) {
+      state.word = null;
+      find("#mosaic").replaceChildren();
+      find("#pruned").replaceChildren();
+      return;
+    }
     const n = line.ids.length;
     const order = line.ids.map((_, i) => i).sort((a, b) => line.mass[b] - line.mass[a]).slice(0, MOST_TILES);
     const what = line.sprite === null ? "a drawing of its gradients (lines point where it gets brighter)" : "the patches nearest to it";
