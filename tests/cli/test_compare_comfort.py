@@ -38,7 +38,7 @@ CASES = [
     ("compare one -o run", DataError, "one has 1 class, and a comparison needs at least 2"),
     ("compare scenes -o a-file", ParameterError, "the output a-file is a file"),
     ("compare scenes -o scenes/run", ParameterError, "would lie among the images of scenes"),
-    ("compare scenes -o occupied", ParameterError, "occupied is not empty and holds no run"),
+    ("compare scenes -o occupied", ParameterError, "holds notes.txt and no run"),
     ("compare scenes.store -o run --words 9 --sizes 9", ParameterError, "below that of every full"),
     ("compare scenes.store -o run --coding firm", ParameterError, "codings are hard and soft"),
     ("compare scenes.store -o run --methods magic", ParameterError, "magic"),
