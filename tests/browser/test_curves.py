@@ -10,7 +10,7 @@ import pytest
 from tests.browser.recomputing import Key, Panel, Recomputed
 from tests.browser.visiting import Visit, visit
 
-from bowsaw.evaluation.arena.claims import verdicts
+from bowsaw.evaluation.arena.claims.verdicts import verdicts
 from bowsaw.evaluation.arena.records import read_run
 
 PLACES = {"coding": "n_coding_words", "columns": "n_columns"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
-from bowsaw.evaluation.arena.verdict import Verdict
+from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.report.figures import looks_of
 from bowsaw.report.headline import headline, rule
 from bowsaw.report.provenance import flat, provenance

@@ -29,8 +29,8 @@ from bowsaw.cli.options import whole
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.arena.bench import Collection
+from bowsaw.evaluation.arena.drawing.painter import Painter
 from bowsaw.evaluation.arena.methods import METHODS
-from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import Cell
 from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder

@@ -23,9 +23,9 @@ from bowsaw.cli.comparing import (
 )
 from bowsaw.cli.options import add_jobs, default, whole
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.claims import verdicts
+from bowsaw.evaluation.arena.claims.verdicts import verdicts
 from bowsaw.evaluation.arena.methods import FULL, PUBLISHED
-from bowsaw.evaluation.arena.probing import probe
+from bowsaw.evaluation.arena.probes.probing import probe
 from bowsaw.evaluation.arena.run import arena
 from bowsaw.report.page import write_page
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from bowsaw.evaluation.arena.claims import verdicts
+from bowsaw.evaluation.arena.claims.verdicts import verdicts
 from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.files import atomic_write
 from bowsaw.report import inside, sections

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bowsaw.evaluation.arena.verdict import Verdict
+from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.report.figures import AXES, SMALL, Look, chart, legend_mark, y_range
 from bowsaw.report.headline import answer
 from bowsaw.report.markup import Content, Markup, tag, text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bowsaw.evaluation.arena.verdict import Verdict
+from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.report.figures import Look
 from bowsaw.report.markup import Content, Markup, tag
 from bowsaw.report.summary import FULL, MAPS, Entry, Panel, differences

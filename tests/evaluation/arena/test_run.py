@@ -9,8 +9,8 @@ from tests.evaluation.arena.toys import timeless, toys
 import bowsaw as bs
 from bowsaw.errors import DataError, FormatError, ParameterError, StoreBusyError
 from bowsaw.evaluation.arena.crew import WorkerError
+from bowsaw.evaluation.arena.drawing.painter import Painter
 from bowsaw.evaluation.arena.methods import METHODS
-from bowsaw.evaluation.arena.painter import Painter
 from bowsaw.evaluation.arena.records import key_of, read_run
 from bowsaw.evaluation.arena.run import arena
 from bowsaw.evaluation.protocol import evaluate

@@ -20,7 +20,7 @@ from bowsaw.evaluation.arena.records import Cell, Key
 
 
 class Paints(Protocol):
-    """Keeps what the page draws, as :class:`~bowsaw.evaluation.arena.painter.Painter` does."""
+    """Keeps what the page draws; ``drawing.painter.Painter`` does."""
 
     def cell(self, bench: Bench, panel: Panel, cell: Cell, chosen: Chosen) -> None:
         """Keep what is to be drawn of a cell, before the cell itself is written."""

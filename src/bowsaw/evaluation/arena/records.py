@@ -5,8 +5,8 @@ A run is a folder.
 ==================  ============================================================================
 ``run.json``        one object: what was asked, of which images, by which command, on which machine
 ``cells.jsonl``     one line a *cell*: a method at a size, in a panel, on a split
-``probes.jsonl``    one line for each measurement beside the cells (``probes``)
-``details.jsonl``   one line for each thing to draw (``details``)
+``probes.jsonl``    one line for each measurement beside the cells (``probes/``)
+``details.jsonl``   one line for each thing to draw (``drawing/``)
 ``index.html``      the page, made of these files alone
 ``work/``           descriptors and codebooks; may be deleted when the run is done
 ==================  ============================================================================

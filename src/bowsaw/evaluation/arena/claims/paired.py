@@ -14,7 +14,7 @@ from itertools import groupby
 from statistics import mean
 from typing import Any
 
-from bowsaw.evaluation.arena.verdict import between, listed, signed
+from bowsaw.evaluation.arena.claims.verdict import between, listed, signed
 from bowsaw.evaluation.comparison import compare, holm
 
 Panel = tuple[str, str, int]

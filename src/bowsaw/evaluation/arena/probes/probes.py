@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.cost_probes import brute_force, cost_shares
-from bowsaw.evaluation.arena.probed import SHARPNESS, Probed, Row
+from bowsaw.evaluation.arena.probes.bench import SHARPNESS, Probed, Row
+from bowsaw.evaluation.arena.probes.costs import brute_force, cost_shares
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.inference.transfers.sampled import EmpiricalState

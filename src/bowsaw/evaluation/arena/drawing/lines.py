@@ -2,7 +2,7 @@
 
 A page is built from the records of a run alone, so what it draws must be among them. Each function
 here makes one line of ``details.jsonl``, as JSON holds it, out of codebooks and codes;
-:mod:`bowsaw.evaluation.arena.details_images` makes the lines that come from pictures. A line begins
+:mod:`~bowsaw.evaluation.arena.drawing.pictures` makes those that come from pictures. A line begins
 with what it is (``kind``) and what it belongs to (``key``: set, split, coding, full_words, method,
 size, those that apply).
 

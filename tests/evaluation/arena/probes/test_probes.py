@@ -11,9 +11,15 @@ from bowsaw.bags import Bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.claims import verdicts
-from bowsaw.evaluation.arena.cost_probes import brute_force, cost_shares
-from bowsaw.evaluation.arena.probes import PROBES, SHARPNESS, iterations, probe_line, transfer_error
+from bowsaw.evaluation.arena.claims.verdicts import verdicts
+from bowsaw.evaluation.arena.probes.costs import brute_force, cost_shares
+from bowsaw.evaluation.arena.probes.probes import (
+    PROBES,
+    SHARPNESS,
+    iterations,
+    probe_line,
+    transfer_error,
+)
 from bowsaw.evaluation.arena.records import Run
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split, split_by_class

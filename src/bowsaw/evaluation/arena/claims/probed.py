@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bowsaw.evaluation.arena.verdict import (
+from bowsaw.evaluation.arena.claims.verdict import (
     Answer,
     Verdict,
     amount,

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError
 from bowsaw.evaluation.arena.bench import Bench, Chosen, Panel
-from bowsaw.evaluation.arena.details import codebook_line, named_words, trace_line, words_line
-from bowsaw.evaluation.arena.details_images import image_line, patches_line
+from bowsaw.evaluation.arena.drawing.lines import codebook_line, named_words, trace_line, words_line
+from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, telling_image
 from bowsaw.evaluation.arena.methods import FULL, METHODS, RETRAINED
 from bowsaw.evaluation.arena.records import Cell, Key, Ledger, Line, read_lines
 from bowsaw.evaluation.fingerprint import fingerprint
@@ -129,7 +129,7 @@ class Painter:
                         yield tiles
             if store is not None:
                 answers = self._answers(where, panel.coding, method)
-                image = telling_row(bench, answers)
+                image = _telling_row(bench, store, answers.get(FULL, {}))
                 told = {size: found[image] for size, found in answers.items() if image in found}
                 yield image_line(
                     {**where, "coding": panel.coding, "method": method},
@@ -190,15 +190,12 @@ def example_rows(bench: Bench) -> NDArray[np.int64]:
     return np.sort(test[first])
 
 
-def telling_row(bench: Bench, answers: Mapping[str, Mapping[int, str]]) -> int:
-    """Return the image to show: the first example that all words recognise, else the first.
-
-    The rule looks at nothing that could flatter a method.
-    """
-    rows = example_rows(bench).tolist()
-    known = answers.get(FULL, {})
-    right = [row for row in rows if known.get(row) == bench.classes[int(bench.y[row])]]
-    return int((right or rows)[0])
+def _telling_row(bench: Bench, store: Store, known: Mapping[int, str]) -> int:
+    """Return the image to show, by what the examples are taken for with all words."""
+    rows = example_rows(bench)
+    places = {name: i for i, name in enumerate(bench.classes)}
+    guessed = [places.get(known.get(row, ""), -1) for row in rows.tolist()]
+    return telling_image(store, rows, guessed)
 
 
 def _codes(bench: Bench, book: Codebook) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.evaluation.arena.details import checked_codes, is_sift
+from bowsaw.evaluation.arena.drawing.lines import checked_codes, is_sift
 from bowsaw.evaluation.arena.records import Line
 from bowsaw.images.decode import read_picture
 from bowsaw.nearest.search import nearest_words

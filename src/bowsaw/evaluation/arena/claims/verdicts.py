@@ -1,7 +1,7 @@
 """The claims of the paper, each with what a run's records say of it.
 
-A verdict is made of the records alone: cells (``accuracy_claims``, ``codebook_claims``)
-and probes (``probe_claims``).
+A verdict is made of the records alone: cells (``accuracy``, ``codebooks``)
+and probes (``probed``).
 Answers go by means over the splits; significance stands beside them (``paired``). What is not in
 the records is not guessed: a claim is answered on the panels that are there, and says so, or it is
 «not measured».
@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from bowsaw.evaluation.arena import accuracy_claims, codebook_claims, probe_claims
-from bowsaw.evaluation.arena.verdict import Verdict
+from bowsaw.evaluation.arena.claims import accuracy, codebooks, probed
+from bowsaw.evaluation.arena.claims.verdict import Verdict
 
 __all__ = ["JUDGES", "Recorded", "Verdict", "verdicts"]
 
@@ -31,22 +31,22 @@ class Recorded(Protocol):
         """Lines of ``probes.jsonl``."""
 
 
-def _by_cells(judge: Callable[[accuracy_claims.Cells], Verdict], run: Recorded) -> Verdict:
+def _by_cells(judge: Callable[[accuracy.Cells], Verdict], run: Recorded) -> Verdict:
     return judge(run.cells)
 
 
-def _by_probes(judge: Callable[[probe_claims.Lines], Verdict], run: Recorded) -> Verdict:
+def _by_probes(judge: Callable[[probed.Lines], Verdict], run: Recorded) -> Verdict:
     return judge(run.probes)
 
 
 JUDGES: tuple[Callable[[Recorded], Verdict], ...] = (
-    *(partial(_by_cells, claim.judge) for claim in accuracy_claims.CLAIMS),
-    partial(_by_cells, codebook_claims.larger_gain),
-    partial(_by_cells, codebook_claims.neither_coding),
-    partial(_by_probes, probe_claims.few_iterations),
-    partial(_by_probes, probe_claims.error_falls),
-    partial(_by_probes, probe_claims.coding_dominates),
-    partial(_by_probes, probe_claims.brute_force),
+    *(partial(_by_cells, claim.judge) for claim in accuracy.CLAIMS),
+    partial(_by_cells, codebooks.larger_gain),
+    partial(_by_cells, codebooks.neither_coding),
+    partial(_by_probes, probed.few_iterations),
+    partial(_by_probes, probed.error_falls),
+    partial(_by_probes, probed.coding_dominates),
+    partial(_by_probes, probed.brute_force),
 )
 """What judges each claim, in the order in which verdicts are told."""
 

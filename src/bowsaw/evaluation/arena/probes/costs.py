@@ -15,7 +15,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.evaluation.arena.probed import SHARPNESS, Probed, Row
+from bowsaw.evaluation.arena.probes.bench import SHARPNESS, Probed, Row
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.inference.survey import Survey, draw_words, ways_of
 from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words

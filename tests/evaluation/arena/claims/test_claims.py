@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bowsaw.evaluation.arena.claims import JUDGES, Verdict, verdicts
-from bowsaw.evaluation.arena.paired import PANELS, Accuracies
+from bowsaw.evaluation.arena.claims.paired import PANELS, Accuracies
+from bowsaw.evaluation.arena.claims.verdicts import JUDGES, Verdict, verdicts
 from bowsaw.evaluation.arena.records import Run
 
 SIZES = (10, 50, 200)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from bowsaw.evaluation.arena.accuracy_claims import CALLED, MAPPINGS, MAPS, TITLES, Cells
-from bowsaw.evaluation.arena.paired import Accuracies, Pair, Panel, absent, corrected, tally
-from bowsaw.evaluation.arena.verdict import Answer, Verdict, chance, share, signed, together
+from bowsaw.evaluation.arena.claims.accuracy import CALLED, MAPPINGS, MAPS, TITLES, Cells
+from bowsaw.evaluation.arena.claims.paired import Accuracies, Pair, Panel, absent, corrected, tally
+from bowsaw.evaluation.arena.claims.verdict import Answer, Verdict, chance, share, signed, together
 
 SOME = 0.1
 """Share of the places that a coding must win to count as winning in some cases."""

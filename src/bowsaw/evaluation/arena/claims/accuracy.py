@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from bowsaw.evaluation.arena.paired import (
+from bowsaw.evaluation.arena.claims.paired import (
     Accuracies,
     Pair,
     by_panel,
@@ -21,7 +21,7 @@ from bowsaw.evaluation.arena.paired import (
     scope,
     tally,
 )
-from bowsaw.evaluation.arena.verdict import Answer, Verdict, chance, share, signed, together
+from bowsaw.evaluation.arena.claims.verdict import Answer, Verdict, chance, share, signed, together
 
 MAPPINGS = ("sqrt", "raw")
 CALLED = {"sqrt": "square-rooted", "raw": "raw"}

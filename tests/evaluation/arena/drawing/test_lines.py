@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.evaluation.arena.details import codebook_line, named_words, trace_line, words_line
+from bowsaw.evaluation.arena.drawing.lines import codebook_line, named_words, trace_line, words_line
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.baselines import RandomSubset

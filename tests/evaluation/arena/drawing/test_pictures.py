@@ -11,7 +11,7 @@ import pytest
 import bowsaw as bs
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.arena.details_images import image_line, patches_line, telling_image
+from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, telling_image
 
 SIDE = 4
 GREY = np.full((SIDE, SIDE), 128)

@@ -1,0 +1,1 @@
+"""Measurements beside the cells: what the paper claims and no accuracy can tell."""
