@@ -80,4 +80,4 @@ def state_limit() -> int:
     True
     """
     memory = memory_bytes()
-    return USUAL_LIMIT if memory is None else max(USUAL_LIMIT, 2 * memory // 5)
+    return USUAL_LIMIT if memory is None else max(USUAL_LIMIT, 3 * memory // 5)
