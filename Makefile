@@ -30,7 +30,7 @@ help: ## show this list
 	@echo "Targets:"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.demo-is-installed ## real pictures to a pruned codebook, in about a minute
+demo: $(VENV)/.demo-is-installed ## real pictures to a pruned codebook and a page about it, in two minutes
 	@$(RUN) examples/demo.py
 
 test: lint ## lint, then run every test and every example in the documentation

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from bowsaw.coding.bag_of_words import BagOfWords
     from bowsaw.descriptors.dense_sift import DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures
+    from bowsaw.evaluation.arena.bench import Collection
+    from bowsaw.evaluation.arena.records import read_run
+    from bowsaw.evaluation.arena.run import arena
     from bowsaw.evaluation.classify import HistogramClassifier
     from bowsaw.evaluation.path import PruningPath
     from bowsaw.evaluation.protocol import evaluate
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
     from bowsaw.inference.whatif import whatif
+    from bowsaw.report.page import write_page
     from bowsaw.selection.annealing import Annealing
     from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
     from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
@@ -46,6 +50,7 @@ _HOMES = {
     "Bottleneck": "bowsaw.selection.bottleneck",
     "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
+    "Collection": "bowsaw.evaluation.arena.bench",
     "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
     "FarthestPoint": "bowsaw.selection.baselines",
@@ -67,11 +72,14 @@ _HOMES = {
     "Store": "bowsaw.store",
     "SvmRanked": "bowsaw.selection.ranking",
     "WinnMerging": "bowsaw.selection.winn",
+    "arena": "bowsaw.evaluation.arena.run",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
     "load": "bowsaw.formats.safetensors",
+    "read_run": "bowsaw.evaluation.arena.records",
     "save": "bowsaw.formats.safetensors",
     "whatif": "bowsaw.inference.whatif",
+    "write_page": "bowsaw.report.page",
 }
 
 __all__ = [
@@ -82,6 +90,7 @@ __all__ = [
     "Bottleneck",
     "BottleneckSelector",
     "Codebook",
+    "Collection",
     "Coverage",
     "DenseSift",
     "FarthestPoint",
@@ -104,11 +113,14 @@ __all__ = [
     "SvmRanked",
     "WinnMerging",
     "__version__",
+    "arena",
     "evaluate",
     "extract",
     "load",
+    "read_run",
     "save",
     "whatif",
+    "write_page",
 ]
 
 

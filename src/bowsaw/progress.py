@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
@@ -50,6 +50,21 @@ def undisturbed() -> Iterator[None]:
             before[number](number, frame)
 
 
+@contextmanager
+def drawn(display: Any) -> Iterator[None]:
+    """Show a bar or a live table of ``rich`` meanwhile; None shows nothing."""
+    if display is None:
+        yield
+        return
+    try:
+        with undisturbed():
+            display.start()
+        yield
+    finally:
+        with undisturbed():
+            display.stop()
+
+
 class Progress:
     """A bar on standard error; does nothing unless ``show`` and standard error is a terminal.
 
@@ -71,6 +86,7 @@ class Progress:
 
     def __init__(self, label: str, total: int | None = None, show: bool = True) -> None:
         self._bar = None
+        self._shown = ExitStack()
         if show and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (
@@ -95,14 +111,7 @@ class Progress:
             self._task = self._bar.add_task(label, total=total, note="")
 
     def __enter__(self) -> Progress:
-        if self._bar is not None:
-            try:
-                with undisturbed():
-                    self._bar.start()
-            except BaseException:
-                # Who is interrupted in here is not left by __exit__.
-                self._stop()
-                raise
+        self._shown.enter_context(drawn(self._bar))
         return self
 
     def __exit__(
@@ -111,12 +120,7 @@ class Progress:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        if self._bar is not None:
-            with undisturbed():
-                self._bar.stop()
+        self._shown.close()
 
     def step(self, n: int = 1, note: str | None = None) -> None:
         """Move ``n`` steps on, and show ``note`` behind the bar."""

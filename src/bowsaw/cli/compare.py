@@ -7,7 +7,6 @@ from pathlib import Path
 
 from bowsaw.cli.command import Command, Verb, counted
 from bowsaw.cli.comparing import (
-    Watcher,
     add_workers,
     check_folder,
     collection,
@@ -15,6 +14,7 @@ from bowsaw.cli.comparing import (
     painter_of,
     show_tables,
     typed,
+    watched,
     workers_of,
 )
 from bowsaw.cli.options import add_jobs, add_split_sizes, default, number, whole
@@ -112,7 +112,7 @@ def _run(command: Command) -> None:
         n_jobs=options.jobs,
     )
     roots = {} if root is None or options.no_pixels else {found.name: root}
-    with Watcher(command) as watch:
+    with watched(command) as watch:
         run = arena(
             [found],
             folder,

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder
 from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
-from bowsaw.progress import colours, undisturbed
+from bowsaw.progress import colours, drawn
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 
@@ -177,41 +177,18 @@ def typed(command: Command) -> str:
 
 
 class Watcher:
-    """Shows cells as they are measured."""
+    """Shows cells as they are measured; ``live`` is the table, None where nobody looks."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
         self._accuracies: dict[Shown, dict[tuple[str, int], list[float]]] = {}
         self._last: tuple[Any, ...] | None = None
-        self._live: Live | None = None
+        self.live: Live | None = None
         self._step: Step | None = None
         self._begin = time.perf_counter()
         if not command.quiet and sys.stderr is not None and sys.stderr.isatty():
             console = Console(stderr=True, color_system=colours())
-            self._live = Live(console=console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Watcher:
-        if self._live is not None:
-            try:
-                with undisturbed():
-                    self._live.start()
-            except BaseException:
-                self._stop()
-                raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        if self._live is not None:
-            with undisturbed():
-                self._live.stop()
+            self.live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __call__(self, step: Step) -> None:
         """Show one cell more."""
@@ -220,12 +197,12 @@ class Watcher:
         found = self._accuracies.setdefault(panel, defaultdict(list))
         found[cell["method"], cell["size"]].append(cell["results"]["sqrt"]["accuracy"])
         self._step = step
-        if self._live is not None:
-            self._live.update(self._drawn(panel, step))
+        if self.live is not None:
+            self.live.update(self._drawn(panel, step))
         now = (*panel, cell["split"])
         if now != self._last:
             self._last = now
-            if self._live is None:
+            if self.live is None:
                 self._command.note(
                     f"{panel_name(panel)}, split {cell['split']} "
                     f"({step.n_done} of {step.n_cells} cells{_left(step)})"
@@ -251,6 +228,14 @@ class Watcher:
         )
         table.caption_justify = "left"
         return table
+
+
+@contextmanager
+def watched(command: Command) -> Iterator[Watcher]:
+    """Show cells meanwhile: give what it yields to ``arena`` as ``on_cell``."""
+    watcher = Watcher(command)
+    with drawn(watcher.live):
+        yield watcher
 
 
 def show_tables(command: Command, cells: list[Cell]) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from bowsaw.cli.command import Command, Verb, counted
 from bowsaw.cli.comparing import (
-    Watcher,
     add_workers,
     check_folder,
     collection,
     painter_of,
     show_tables,
     typed,
+    watched,
     workers_of,
 )
 from bowsaw.cli.options import add_jobs, default, whole
@@ -93,7 +93,7 @@ def _run(command: Command) -> None:
         stores[name] = store
     words = QUICK_WORDS if options.quick else WORDS
     splits = options.splits or (1 if options.quick else default(arena, "splits"))
-    with Watcher(command) as watch:
+    with watched(command) as watch:
         run = arena(
             collections,
             folder,
