@@ -9,12 +9,16 @@ from pathlib import Path
 import cv2
 import pytest
 from hypothesis import settings
+from tests.browser.chromium import LEFT_OUT, find_chromium, is_required
 
 IMAGE_SETS = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
-"""The only variables that change which tests run: where the two benchmark image sets lie."""
+"""Where the two benchmark image sets lie; without them, the tests on them are left out."""
+BROWSER = ("BOWSAW_CHROMIUM", "BOWSAW_BROWSER")
+"""Which browser opens the page, and whether its tests may be left out."""
 
+# No other variable changes what the tests do.
 for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
-    if _name not in IMAGE_SETS:
+    if _name not in IMAGE_SETS + BROWSER:
         del os.environ[_name]
 
 # Tables are drawn for this terminal, whatever the caller's is.
@@ -26,6 +30,18 @@ os.environ.update(NO_COLOR="1", COLUMNS="120")
 settings.register_profile("repeat", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile("repeat")
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say at the end of a run that would have opened a browser that there was none."""
+    browser = Path(__file__).parent / "browser"
+    asked = (Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args)
+    if not (find_chromium() or is_required()) and any(
+        browser.is_relative_to(path) or path.is_relative_to(browser) for path in asked
+    ):
+        terminalreporter.write_line(LEFT_OUT, yellow=True)
 
 
 @pytest.fixture(scope="session")
