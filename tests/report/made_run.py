@@ -306,7 +306,8 @@ def _words(
 ) -> dict[str, Any]:
     words = book["full_words"]
     ids = kept(size, words)
-    gone = [i for i in range(words) if i not in set(ids)][:200]
+    stays = set(ids)
+    gone = [i for i in range(words) if i not in stays][:200]
     return {
         "kind": "words",
         **book,

@@ -148,7 +148,7 @@ def confusion(view: View, starts: Mapping[str, Entry]) -> Markup | None:
     return section(
         "confusion",
         "Which classes are mistaken for which",
-        "A row is what the images show, a column what they are taken for, in percent; the darker "
-        "the diagonal, the better.",
+        "A row is what the images show, a column what they are taken for, in percent; the stronger "
+        "the colour of the diagonal, the better.",
         shown,
     )
