@@ -225,11 +225,11 @@ class _Runner:
         for group in groups:
             self._begin(group)
             self._job.measure(group, painter, self._write)
-            self._tell_time()
 
     def _begin(self, group: Group) -> None:
         for twin in self._job.begin(group, self._cells):
             self._write(key_of(twin), twin, 0.0)
+        self._tell_time()
 
     def _write(self, key: Key, cell: Cell, seconds: float) -> None:
         self._ledger.add(cell)
