@@ -40,6 +40,9 @@ from bowsaw.progress import colours, drawn
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 
+MOST_WORKERS = 8
+"""Processes unless more are asked for: each has memory of its own."""
+
 Shown = tuple[str, str, int]
 """Set, coding and full words: a panel."""
 
@@ -162,13 +165,15 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         metavar="N",
         help="processes that share the threads and measure cells side by side; any number gives "
-        "the same records (default: one a thread)",
+        f"the same records (default: one a thread, at most {MOST_WORKERS})",
     )
 
 
 def workers_of(options: argparse.Namespace) -> int:
     """Return how many processes measure cells."""
-    return effective_jobs(options.jobs) if options.workers is None else int(options.workers)
+    if options.workers is not None:
+        return int(options.workers)
+    return min(effective_jobs(options.jobs), MOST_WORKERS)
 
 
 def typed(command: Command) -> str:

@@ -46,6 +46,9 @@ from a folder with one sub-folder a class to an accuracy:
   bowsaw extract scenes/ -o scenes.store
   bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5
 
+how small the codebook can be, and what that costs, as a page:
+  bowsaw compare scenes/ --words 1000 --sizes 20,50,100 -o run/
+
 "bowsaw COMMAND --help" tells more of each.
 """
 
