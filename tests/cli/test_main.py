@@ -97,7 +97,7 @@ def test_every_option_is_documented(name):
 def test_the_examples_of_the_command_parse():
     lines = [line.strip() for line in parser().epilog.splitlines()]
     examples = [shlex.split(line) for line in lines if line.startswith("bowsaw ")]
-    assert [words[1] for words in examples] == ["extract", "evaluate"]
+    assert [words[1] for words in examples] == ["extract", "evaluate", "compare"]
     for words in examples:
         assert parser(words[1]).parse_args(words[1:]).name == words[1]
 
