@@ -29,7 +29,6 @@ from benchmarks.accuracy_page import write_into, write_page
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.images.split import Split
-from bowsaw.seeds import stream
 from bowsaw.selection.base import Selector
 from bowsaw.selection.bottleneck import BottleneckSelector
 
@@ -69,7 +68,9 @@ class Bench:
         path = self.folder / f"{self.name}-{self.index}-{n_words}.safetensors"
         if not path.exists():
             bags = self._store.bags[self.split.codebook]
-            trained = bs.KMeansCodebook(n_words, random_state=kmeans_seed(self.split)).fit(bags)
+            trained = bs.KMeansCodebook(n_words, random_state=self.split.seed_for("kmeans")).fit(
+                bags
+            )
             bs.save(trained.codebook_, path)
         return bs.load(path)
 
@@ -136,11 +137,6 @@ class Bench:
             "seconds": round(time.perf_counter() - begin, 2),
             "parameters": {} if saw is None else saw.selection_.record()["parameters"],
         }
-
-
-def kmeans_seed(split: Split) -> int:
-    """Return the seed that ``bs.evaluate`` gives k-means in a split."""
-    return int(stream(split.seed, "kmeans", split.index).integers(2**31 - 1))
 
 
 def _same(histograms: NDArray[Any]) -> NDArray[Any]:

@@ -122,7 +122,7 @@ def test_equal_to_the_pipeline_written_out(data):
     bags, y = data
     found = evaluate(bags, y, CLASSES, **SIZE, mapping="raw", seed=5)
     split = split_by_class(y, CLASSES, codebook=6, train=6, seed=5, index=2)
-    words = KMeansCodebook(12, random_state=protocol._seed(split, "kmeans"))
+    words = KMeansCodebook(12, random_state=split.seed_for("kmeans"))
     book = words.fit(bags[split.codebook]).codebook_
 
     def code(rows):

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 
+from bowsaw._version import __version__
 from bowsaw.bags import Bags
 from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
@@ -100,6 +103,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str | None) else repr(value)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that numbers depend on.
+
+    Examples
+    --------
+    >>> sorted(versions())
+    ['bowsaw', 'numpy', 'python', 'scikit-learn']
+    """
+    return {
+        "bowsaw": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
 
 
 def fingerprint(**parts: Any) -> str:

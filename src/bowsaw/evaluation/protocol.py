@@ -28,7 +28,6 @@ images and C is chosen by cross-validation inside them.
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
@@ -49,13 +47,19 @@ from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier, Mapped
-from bowsaw.evaluation.fingerprint import codebook_digest, data_digest, fingerprint, settings
+from bowsaw.evaluation.fingerprint import (
+    codebook_digest,
+    data_digest,
+    fingerprint,
+    settings,
+    versions,
+)
 from bowsaw.evaluation.leak import check_leaks
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.evaluation.result import Evaluation, Record
 from bowsaw.files import atomic_write
 from bowsaw.images.split import Split, split_by_class
-from bowsaw.seeds import check_seed, stream
+from bowsaw.seeds import check_seed
 
 TEST_CHUNK = 1000
 """Test images that are coded at a time."""
@@ -197,7 +201,7 @@ def evaluate(
     name = fingerprint(parameters=parameters, data=data, bowsaw=__version__)
     known = _finished(resume, name)
     records: list[Record] = []
-    result = Evaluation(records, tuple(classes), parameters, data, _versions(), name)
+    result = Evaluation(records, tuple(classes), parameters, data, versions(), name)
     for split in drawn:
         new = split.index not in known
         done = stages.run(bags, labels, len(classes), split) if new else known[split.index]
@@ -235,7 +239,7 @@ class _Stages:
         book = self._codebook(bags, split)
         seconds["codebook"] = watch.lap()
 
-        coder = clone(self.coder).set_params(codebook=book, random_state=_seed(split, "coding"))
+        coder = clone(self.coder).set_params(codebook=book, random_state=split.seed_for("coding"))
         coder.fit(bags[split.train], y[split.train])
         X = np.asarray(coder.transform(bags[split.train]))
         held: tuple[NDArray[Any], ...] = ()
@@ -245,7 +249,7 @@ class _Stages:
 
         models, spent = [], []
         for classifier in self.classifiers:
-            model = clone(classifier).set_params(random_state=_seed(split, "classifier"))
+            model = clone(classifier).set_params(random_state=split.seed_for("classifier"))
             models.append(model.fit(X, y[split.train], *held))
             spent.append(watch.lap())
 
@@ -287,7 +291,7 @@ class _Stages:
         if isinstance(self.book, Codebook):
             return self.book
         rows = split.codebook if len(split.codebook) else split.train
-        clusterer = clone(self.book).set_params(random_state=_seed(split, "kmeans"))
+        clusterer = clone(self.book).set_params(random_state=split.seed_for("kmeans"))
         trained: Codebook = clusterer.fit(bags[rows]).codebook_
         return trained
 
@@ -311,19 +315,6 @@ def _clusterer(n_words: int, more: Mapping[str, Any], work: Mapping[str, Any]) -
             "the seed and the threads are parameters of evaluate itself."
         )
     return KMeansCodebook(n_words=n_words, **more, **work)
-
-
-def _seed(split: Split, purpose: str) -> int:
-    return int(stream(split.seed, purpose, split.index).integers(2**31 - 1))
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "bowsaw": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
 
 
 def _finished(resume: str | PathLike[str] | None, name: str) -> dict[int, list[Record]]:

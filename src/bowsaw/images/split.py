@@ -61,6 +61,17 @@ class Split:
             return np.sort(np.concatenate((self.codebook, self.train, self.test)))
         return cast(Rows, getattr(self, name))
 
+    def seed_for(self, purpose: str) -> int:
+        """Return the seed of one purpose in this split, such as ``"kmeans"``.
+
+        Examples
+        --------
+        >>> split = split_by_class([0] * 4, ["a"], codebook=1, train=1)
+        >>> split.seed_for("kmeans") == split.seed_for("kmeans") != split.seed_for("coding")
+        True
+        """
+        return int(stream(self.seed, purpose, self.index).integers(2**31 - 1))
+
     def __repr__(self) -> str:
         return (
             f"Split(codebook={len(self.codebook)}, train={len(self.train)}, "

@@ -46,7 +46,6 @@ from bowsaw.files import short_digest
 from bowsaw.formats.safetensors import load, save
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.parallel import effective_jobs
-from bowsaw.seeds import stream
 from bowsaw.selection.base import Selector
 from bowsaw.selection.known import Known
 from bowsaw.selection.merging import MergingSelector
@@ -220,7 +219,7 @@ class Bench:
 
     def _trainer(self, n_words: int) -> KMeansCodebook:
         return KMeansCodebook(
-            n_words, random_state=self._draw("kmeans"), n_jobs=self.n_jobs, **self._kmeans
+            n_words, random_state=self.split.seed_for("kmeans"), n_jobs=self.n_jobs, **self._kmeans
         )
 
     def _book_name(self, n_words: int) -> tuple[Path, str]:
@@ -267,11 +266,6 @@ class Bench:
         self._full: _Coded | None = None
         self._known: Known | None = None
         self._trees: dict[str, tuple[MergingSelector, float, int | None]] = {}
-
-    def leave(self) -> None:
-        """Let go of everything but the codebooks on disk."""
-        self._panel, self._books = None, {}
-        self._full, self._known, self._trees = None, None, {}
 
     def known(self) -> Known:
         """Return what is known of the training images in the present panel."""
@@ -431,7 +425,7 @@ class Bench:
         if len(self.split.codebook):
             held = (coded.codebook, self.y[self.split.codebook])
         model = HistogramClassifier(
-            name, n_jobs=self.n_jobs, random_state=self._draw("classifier")
+            name, n_jobs=self.n_jobs, random_state=self.split.seed_for("classifier")
         ).fit(coded.train, self.train_labels, *held)
         guess = np.asarray(model.predict(coded.test), dtype=np.int64)
         matrix = confusion(self.y[self.split.test], guess, len(self.classes))
@@ -452,11 +446,7 @@ class Bench:
             size,
             panel.coding,
             panel.sharpness,
-            self._draw("selection"),
+            self.split.seed_for("selection"),
             self.n_jobs,
             self.effort,
         )
-
-    def _draw(self, purpose: str) -> int:
-        """Return the seed of one purpose in this split: that of ``bs.evaluate`` for the same."""
-        return int(stream(self.seed, purpose, self.index).integers(2**31 - 1))

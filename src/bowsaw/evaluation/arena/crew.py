@@ -103,7 +103,7 @@ def _next(results: Any, workers: list[Any]) -> tuple[Any, ...]:
             found: tuple[Any, ...] = results.get(timeout=PATIENCE)
         except queue.Empty:
             dead = [worker.exitcode for worker in workers if worker.exitcode is not None]
-            if dead:
+            if dead and results.empty():
                 raise WorkerError(
                     f"a worker process ended by itself (exit code {dead[0]}; -9 means that the "
                     "system killed it, mostly for memory). What was done is kept: run the same "
@@ -138,8 +138,6 @@ def _work(job: Job, tasks: Any, results: Any) -> None:
                 results.put(("done",))
     except Exception as error:
         results.put(("error", _portable(error)))
-        # The parent ends this process when it has read that.
-        signal.pause() if hasattr(signal, "pause") else tasks.get()
 
 
 def _portable(error: Exception) -> Exception:

@@ -26,10 +26,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import sklearn
-
-from bowsaw._version import __version__
 from bowsaw.checks import check_whole
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.bench import Bench, Collection
@@ -50,7 +46,8 @@ from bowsaw.evaluation.arena.records import (
     read_run,
     write_about,
 )
-from bowsaw.parallel import effective_jobs
+from bowsaw.evaluation.fingerprint import versions
+from bowsaw.parallel import available_cores, effective_jobs
 from bowsaw.seeds import check_seed
 from bowsaw.store.lock import only_writer
 
@@ -256,7 +253,9 @@ class _Runner:
 
     def _known(self) -> dict[Key, Cell]:
         """Return the cells that are there and are what would be measured; drop all others."""
-        self._ledger.mend()
+        # Here and nowhere else: a worker could take for torn what another is just writing.
+        for ledger in (self._ledger, Ledger(self._job.folder / "details.jsonl")):
+            ledger.mend()
         found = read_run(self._job.folder).cells if _has_run(self._job.folder) else []
         benches: dict[tuple[str, int], Bench] = {}
         valid = {key_of(cell): cell for cell in found if self._is_valid(cell, benches)}
@@ -333,21 +332,9 @@ def machine() -> dict[str, Any]:
     """Return what the times depend on."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": available_cores(),
         "memory_bytes": memory_bytes(),
         "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that numbers depend on."""
-    return {
-        "bowsaw": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
     }
 
 

@@ -25,7 +25,7 @@ from bowsaw.evaluation.arena.bench import Bench, Chosen, Panel
 from bowsaw.evaluation.arena.drawing.lines import codebook_line, named_words, trace_line, words_line
 from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, telling_image
 from bowsaw.evaluation.arena.methods import FULL, METHODS, RETRAINED
-from bowsaw.evaluation.arena.records import Cell, Key, Ledger, Line, read_lines
+from bowsaw.evaluation.arena.records import KEY, Cell, Key, Ledger, Line, key_of, read_lines
 from bowsaw.evaluation.fingerprint import fingerprint
 from bowsaw.formats.safetensors import load, save
 from bowsaw.nearest.search import nearest_words
@@ -61,8 +61,7 @@ class Painter:
         self._kept = folder / "work" / "chosen"
         self._stores, self._roots, self._coding = dict(stores or {}), dict(roots or {}), coding
         self._ledger = Ledger(folder / "details.jsonl")
-        self._ledger.mend()
-        self._known = read_lines(folder / "details.jsonl", {"kind": str})
+        self._known = read_lines(self._ledger.path, {"kind": str})
 
     def cell(self, bench: Bench, panel: Panel, cell: Cell, chosen: Chosen) -> None:
         """Keep the trace of a search, some answers, and the words."""
@@ -210,5 +209,4 @@ def is_drawn(method: str) -> bool:
 
 
 def _key(cell: Cell) -> dict[str, Any]:
-    names = ("set", "split", "coding", "full_words", "method", "size")
-    return {name: cell[name] for name in names}  # type: ignore[literal-required]
+    return dict(zip(KEY, key_of(cell), strict=True))
