@@ -21,7 +21,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt src/bowsaw/_version.py
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint style types rooms format bench clean
+.PHONY: help demo test browser lint style types rooms format bench docs fuzz clean
 .NOTPARALLEL:
 # An interrupted set-up must not look like a finished one.
 .DELETE_ON_ERROR:
@@ -62,6 +62,13 @@ format: $(VENV)/.dev-is-installed ## put the code into shape
 
 bench: $(VENV)/.dev-is-installed ## measure against peers and write benchmarks/RESULTS.md
 	@$(RUN) -m benchmarks
+
+docs: $(VENV)/.dev-is-installed ## build the documentation site in build/site; a warning is an error
+	@$(RUN) -m mkdocs build --strict --quiet -d build/site
+	@echo "build/site/index.html"
+
+fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every reader; hours
+	@$(RUN) -m tests.fuzz --all --inputs 100000 --seed 0
 
 clean: ## remove everything that make has made, .venv included
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bowsaw.coding.bag_of_words import BagOfWords
     from bowsaw.descriptors.dense_sift import DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures
-    from bowsaw.evaluation.arena.bench import Collection
+    from bowsaw.evaluation.arena.collection import Collection
     from bowsaw.evaluation.arena.records import read_run
     from bowsaw.evaluation.arena.run import arena
     from bowsaw.evaluation.classify import HistogramClassifier
@@ -50,7 +50,7 @@ _HOMES = {
     "Bottleneck": "bowsaw.selection.bottleneck",
     "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
-    "Collection": "bowsaw.evaluation.arena.bench",
+    "Collection": "bowsaw.evaluation.arena.collection",
     "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
     "FarthestPoint": "bowsaw.selection.baselines",

@@ -28,7 +28,7 @@ from bowsaw.cli.command import Command, counted, duration, printable
 from bowsaw.cli.options import whole
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.arena.bench import Collection
+from bowsaw.evaluation.arena.collection import Collection
 from bowsaw.evaluation.arena.drawing.painter import Painter
 from bowsaw.evaluation.arena.methods import METHODS
 from bowsaw.evaluation.arena.records import Cell

@@ -8,6 +8,8 @@ from tests.evaluation.arena.toys import timeless, toys
 
 import bowsaw as bs
 from bowsaw.errors import DataError, FormatError, ParameterError, StoreBusyError
+from bowsaw.evaluation.arena.bench import Bench
+from bowsaw.evaluation.arena.collection import Panel
 from bowsaw.evaluation.arena.crew import WorkerError
 from bowsaw.evaluation.arena.drawing.painter import Painter
 from bowsaw.evaluation.arena.methods import METHODS
@@ -67,20 +69,13 @@ def test_a_cell_says_what_it_codes_with_and_what_that_takes(whole):
         assert (cell["sharpness"] is None) == (cell["coding"] == "hard")
 
 
-def test_shared_stages_change_nothing(whole):
+def test_shared_stages_change_nothing(whole, tmp_path):
     # A selector that is fitted alone, on the same split, keeps what the arena's cell kept.
     images = toys()
     cell = next(
         cell for cell in whole.cells if key_of(cell) == ("toys", 1, "soft", 16, "random", 3)
     )
-    from bowsaw.evaluation.arena.bench import Bench, Panel
-
-    bench = Bench(images, 1, 0, work=None)
-    bench._train = lambda n: (
-        bench._trainer(n).fit(images.bags[bench.split.codebook]).codebook_,
-        0.0,
-    )
-    bench._load = lambda n: None
+    bench = Bench(images, 1, 0, tmp_path)
     alone, _ = bench.cell(Panel("soft", 16, 40.0), "random", 3, ["sqrt", "raw"])
     assert timeless([alone]) == timeless([cell])
 

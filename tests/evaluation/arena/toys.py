@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import bowsaw as bs
-from bowsaw.evaluation.arena.bench import Collection
+from bowsaw.evaluation.arena.collection import Collection
 
 
 def toys(name="toys", n_each=14, shift=1.5, seed=0):

@@ -12,118 +12,40 @@ images. Histograms are re-coded, never inferred.
 time again. ``code_ms`` is the coding and pooling of one image, the mean over all of them, with
 ``threads`` threads. Peak memory is that of the whole process while words were chosen, on systems
 that tell.
-
-Codebooks are kept in a folder of work with a fingerprint of what they depend on; one of another
-fingerprint is trained again. Training can be interrupted and goes on.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw._version import __version__
-from bowsaw.bags import Bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.errors import BowsawError
+from bowsaw.evaluation.arena.collection import Collection, Panel
 from bowsaw.evaluation.arena.memory import PeakMemory
 from bowsaw.evaluation.arena.methods import METHODS, RETRAINED, Effort, Task, told_of
 from bowsaw.evaluation.arena.records import Cell, Outcome
+from bowsaw.evaluation.arena.shelf import Shelf
 from bowsaw.evaluation.classify import HistogramClassifier, Mapped
-from bowsaw.evaluation.fingerprint import data_digest, fingerprint, settings
+from bowsaw.evaluation.fingerprint import fingerprint, settings
 from bowsaw.evaluation.measures import class_accuracies, confusion
-from bowsaw.files import short_digest
-from bowsaw.formats.safetensors import load, save
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.parallel import effective_jobs
 from bowsaw.selection.base import Selector
 from bowsaw.selection.known import Known
 from bowsaw.selection.merging import MergingSelector
 from bowsaw.selection.result import Selection
-from bowsaw.store import Store
 
 CHUNK = 500
 """Images that are coded at a time."""
-
-Coding = Literal["hard", "soft"]
-
-
-@dataclass
-class Collection:
-    """A labelled set of images to compare methods on.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in records.
-    bags : Bags
-        The descriptors of every image.
-    y : ndarray of int64, shape (n_bags,)
-        Their classes, places in ``classes``.
-    classes : sequence of str
-        The names of the classes.
-    codebook_images, train : int
-        Images of each class for the codebook, and to choose words and train machines with.
-    about : mapping
-        What records say of it beside.
-    store : Store, optional
-        Where the bags come from: another process then opens them itself.
-    """
-
-    name: str
-    bags: Bags
-    y: NDArray[np.int64]
-    classes: tuple[str, ...]
-    codebook_images: int = 50
-    train: int = 50
-    about: Mapping[str, Any] = field(default_factory=dict)
-    store: Store | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        hidden = () if self.store is None else ("bags",)
-        return {name: value for name, value in vars(self).items() if name not in hidden}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if self.store is not None:
-            self.bags = self.store.bags
-
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of the collection."""
-        return data_digest(self.bags, self.y, self.classes)
-
-    def record(self) -> dict[str, Any]:
-        """Return what ``run.json`` says of it."""
-        return {
-            "classes": list(self.classes),
-            "n_images": len(self.bags),
-            "n_descriptors": self.bags.n_descriptors,
-            "n_dims": self.bags.n_dims,
-            "digest": self.digest,
-            "codebook_images": self.codebook_images,
-            "train": self.train,
-            **self.about,
-        }
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A coding and the size of the full codebook."""
-
-    coding: Coding
-    full_words: int
-    sharpness: float
 
 
 @dataclass(frozen=True)
@@ -192,7 +114,6 @@ class Bench:
         self.classes = collection.classes
         self.index, self.seed, self.effort = index, seed, effort
         self.n_jobs, self.verbose, self._max_bytes = n_jobs, verbose, max_bytes
-        self._work, self._kmeans = work, dict(kmeans or {})
         self.split: Split = split_by_class(
             self.y,
             self.classes,
@@ -203,60 +124,22 @@ class Bench:
         )
         self.train_bags = self.bags[self.split.train]
         self.train_labels = self.y[self.split.train]
-        self._books: dict[int, tuple[Codebook, float]] = {}
+        self._shelf = Shelf(
+            collection,
+            self.split,
+            work,
+            KMeansCodebook(
+                random_state=self.split.seed_for("kmeans"), n_jobs=n_jobs, **dict(kmeans or {})
+            ),
+            verbose=verbose,
+        )
         self._panel: Panel | None = None
 
     # -- what cells share ------------------------------------------------------------------------
 
     def book(self, n_words: int) -> Codebook:
         """Return k-means on the codebook's images, trained once and kept."""
-        return self._book(n_words)[0]
-
-    def _book(self, n_words: int) -> tuple[Codebook, float]:
-        if n_words not in self._books:
-            self._books[n_words] = self._load(n_words) or self._train(n_words)
-        return self._books[n_words]
-
-    def _trainer(self, n_words: int) -> KMeansCodebook:
-        return KMeansCodebook(
-            n_words, random_state=self.split.seed_for("kmeans"), n_jobs=self.n_jobs, **self._kmeans
-        )
-
-    def _book_name(self, n_words: int) -> tuple[Path, str]:
-        name = fingerprint(
-            data=self.collection.digest,
-            split=[self.seed, self.index, self.split.n_codebook, self.split.n_train],
-            kmeans=settings(self._trainer(n_words)),
-            n_words=n_words,
-            version=__version__,
-        )
-        readable = "".join(c if c.isalnum() or c in "-_" else "_" for c in self.name)
-        tag = f"{short_digest(os.fsencode(self.name)):016x}"[:6]
-        return self._work / f"{readable}-{tag}-{self.index}-{n_words}.safetensors", name
-
-    def _load(self, n_words: int) -> tuple[Codebook, float] | None:
-        path, name = self._book_name(n_words)
-        try:
-            book = load(path)
-        except (BowsawError, OSError):
-            return None
-        known = book.provenance.get("arena")
-        if not isinstance(known, dict) or known.get("fingerprint") != name:
-            return None
-        return book, float(known["seconds"])
-
-    def _train(self, n_words: int) -> tuple[Codebook, float]:
-        path, name = self._book_name(n_words)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = self.split.codebook if len(self.split.codebook) else self.split.train
-        trainer = self._trainer(n_words).set_params(
-            verbose=self.verbose, checkpoint=path.with_suffix(".partial")
-        )
-        begin = time.perf_counter()
-        book: Codebook = trainer.fit(self.bags[rows]).codebook_
-        seconds = round(time.perf_counter() - begin, 3)
-        save(book.with_provenance(arena={"fingerprint": name, "seconds": seconds}), path)
-        return load(path), seconds
+        return self._shelf.take(n_words)[0]
 
     def enter(self, panel: Panel) -> None:
         """Begin a panel: what was shared by the cells of another is let go."""
@@ -284,7 +167,7 @@ class Bench:
         return fingerprint(
             data=self.collection.digest,
             split=[self.seed, self.index, self.split.n_codebook, self.split.n_train],
-            kmeans=settings(self._trainer(panel.full_words)),
+            kmeans=settings(self._shelf.trainer(panel.full_words)),
             full_words=panel.full_words,
             coding=panel.coding,
             sharpness=panel.sharpness if panel.coding == "soft" else None,
@@ -311,6 +194,7 @@ class Bench:
         chosen.guess = guesses[0]
         selection = chosen.selection
         record = {} if selection is None else selection.record()
+        _, seconds = self._shelf.take(size if method == RETRAINED else panel.full_words)
         cell = Cell(
             set=self.name,
             split=self.index,
@@ -333,9 +217,7 @@ class Bench:
             parameters=record.get("parameters", {}),
             costs={
                 "select_seconds": round(chosen.seconds, 3),
-                "codebook_seconds": self._book(size if method == RETRAINED else panel.full_words)[
-                    1
-                ],
+                "codebook_seconds": seconds,
                 "code_ms": round(coded.code_ms, 4),
                 "classify_seconds": round(classify, 3),
                 "peak_bytes": chosen.peak,

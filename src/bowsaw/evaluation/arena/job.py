@@ -13,7 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from bowsaw.evaluation.arena.bench import Bench, Chosen, Collection, Panel
+from bowsaw.evaluation.arena.bench import Bench, Chosen
+from bowsaw.evaluation.arena.collection import Collection, Panel
 from bowsaw.evaluation.arena.methods import RETRAINED
 from bowsaw.evaluation.arena.plan import Plan
 from bowsaw.evaluation.arena.records import Cell, Key

@@ -28,7 +28,8 @@ from typing import Any
 
 from bowsaw.checks import check_whole
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.bench import Bench, Collection
+from bowsaw.evaluation.arena.bench import Bench
+from bowsaw.evaluation.arena.collection import Collection
 from bowsaw.evaluation.arena.crew import measure_together
 from bowsaw.evaluation.arena.job import Group, Job, Paints, in_order
 from bowsaw.evaluation.arena.memory import memory_bytes, state_limit
@@ -148,7 +149,7 @@ def arena(
     Examples
     --------
     >>> import tempfile, numpy as np, bowsaw as bs
-    >>> from bowsaw.evaluation.arena.bench import Collection
+    >>> from bowsaw.evaluation.arena.collection import Collection
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 12)
     >>> bags = bs.Bags.from_list([rng.normal(2 * label, 1, size=(30, 2)) for label in y])

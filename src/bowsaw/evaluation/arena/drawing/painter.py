@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError
-from bowsaw.evaluation.arena.bench import Bench, Chosen, Panel
+from bowsaw.evaluation.arena.bench import Bench, Chosen
+from bowsaw.evaluation.arena.collection import Panel
 from bowsaw.evaluation.arena.drawing.lines import codebook_line, named_words, trace_line, words_line
 from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, telling_image
 from bowsaw.evaluation.arena.methods import FULL, METHODS, RETRAINED

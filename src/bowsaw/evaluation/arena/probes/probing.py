@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bowsaw.evaluation.arena.bench import Bench, Collection
+from bowsaw.evaluation.arena.bench import Bench
+from bowsaw.evaluation.arena.collection import Collection
 from bowsaw.evaluation.arena.probes.probes import PROBES, probe_line
 from bowsaw.evaluation.arena.records import Ledger, Run, read_run
 from bowsaw.store.lock import only_writer
