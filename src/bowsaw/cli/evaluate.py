@@ -18,11 +18,10 @@ from bowsaw.cli.options import (
     whole,
 )
 from bowsaw.errors import ParameterError
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation, Record
 from bowsaw.formats.safetensors import load
-
-_NAMES = {"sqrt": "square-rooted", "raw": "raw"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +128,7 @@ class _Teller:
         self._seconds.append(spent["codebook"] + spent["coding"] + classifiers)
         n_done = len(self._seconds)
         left = (self._n_splits - n_done) * sum(self._seconds) / n_done
-        accuracies = ", ".join(f"{_NAMES[r['mapping']]} {r['accuracy']:.4f}" for r in records)
+        accuracies = ", ".join(f"{CALLED[r['mapping']]} {r['accuracy']:.4f}" for r in records)
         self._command.note(
             f"split {records[0]['split']}: {accuracies} ({n_done} of {self._n_splits} done"
             + (f", about {duration(left)} left)" if n_done < self._n_splits else ")")
@@ -142,14 +141,14 @@ def _show(command: Command, result: Evaluation) -> None:
     shown = result.mappings[0]
     shares = zip(result.classes, result.class_accuracy(shown), strict=True)
     command.show()
-    command.show(f"each class, {_NAMES[shown]} histograms:")
+    command.show(f"each class, {CALLED[shown]} histograms:")
     command.table(
         [(name, f"{share:.3f}") for name, share in sorted(shares, key=lambda pair: -pair[1])],
         ("class", "accuracy"),
     )
     if command.options.confusion:
         command.show()
-        command.show(f"confusion, {_NAMES[shown]} histograms (rows: truth, columns: answer):")
+        command.show(f"confusion, {CALLED[shown]} histograms (rows: truth, columns: answer):")
         matrix = result.confusion(shown)
         width = len(str(len(result.classes) - 1))
         command.table(
@@ -164,7 +163,7 @@ def _show(command: Command, result: Evaluation) -> None:
 def _show_accuracies(command: Command, result: Evaluation) -> None:
     rows = result.table()
     columns = {
-        "histograms": [_NAMES[row["mapping"]] for row in rows],
+        "histograms": [CALLED[row["mapping"]] for row in rows],
         "words": [f"{row['n_words']:,}" for row in rows],
         "accuracy": [f"{row['mean']:.4f}" for row in rows],
     }

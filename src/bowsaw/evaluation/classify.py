@@ -59,6 +59,8 @@ Labels = NDArray[np.int64]
 
 Mapped = Literal["sqrt", "raw"]
 MAPPINGS: tuple[Mapped, ...] = ("sqrt", "raw")
+CALLED: dict[str, str] = {"sqrt": "square-rooted", "raw": "raw"}
+"""What readers are told of histograms so mapped."""
 
 DEFAULT_GRID = tuple(4.0**k for k in range(-3, 8))
 """From 1/64 to 16384, a factor 4 apart; a factor 2 chose no better. With validation rows and 50,

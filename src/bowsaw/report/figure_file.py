@@ -9,10 +9,11 @@ from pathlib import Path
 
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.records import read_run
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.files import atomic_write
 from bowsaw.report.figures import AXES, MAIN, Frame, Look, chart, legend_mark, looks_of
 from bowsaw.report.markup import Content, Markup, tag
-from bowsaw.report.summary import MAPS, Panel, panels_of
+from bowsaw.report.summary import Panel, panels_of
 
 GRID = Frame(420, 300, 52, 14, 12, 52)
 """One picture among several."""
@@ -48,9 +49,9 @@ def write_figure(
     -------
     Path
     """
-    if view not in MAPS or axis not in AXES:
+    if view not in CALLED or axis not in AXES:
         raise ParameterError(
-            f"view must be one of {', '.join(MAPS)}, and axis one of {', '.join(AXES)}; got "
+            f"view must be one of {', '.join(CALLED)}, and axis one of {', '.join(AXES)}; got "
             f"{view!r} and {axis!r}."
         )
     run = read_run(folder)
@@ -61,7 +62,7 @@ def write_figure(
     ]
     if not panels:
         raise ParameterError(
-            f"no panel of {os.fspath(folder)} has the {MAPS[view]} map and {dict(only or {})!r}. "
+            f"no panel of {os.fspath(folder)} has the {CALLED[view]} map and {dict(only or {})!r}. "
             "Ask for a set, coding and full_words that the run has."
         )
     looks = looks_of(run.about["methods"], [m for p in panels for m in p.methods])

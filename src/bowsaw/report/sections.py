@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bowsaw.evaluation.arena.claims.verdict import Verdict
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.figures import AXES, SMALL, Look, chart, legend_mark, y_range
 from bowsaw.report.headline import answer
 from bowsaw.report.markup import Content, Markup, tag, text
-from bowsaw.report.summary import FULL, MAPS, Panel, headline_pick
+from bowsaw.report.summary import FULL, Panel, headline_pick
 from bowsaw.report.tables import (
     accuracy_table,
     certificate,
@@ -103,9 +104,9 @@ def choosers(view: View) -> Markup | None:
         ]
         chosen = tag("select", options, id="panel", autocomplete="off")
         parts.append(tag("label", tag("span", "Images, coding and full codebook"), chosen))
-    maps = [name for name in MAPS if any(name in p.maps for p in view.panels)]
+    maps = [name for name in CALLED if any(name in p.maps for p in view.panels)]
     if len(maps) > 1:
-        parts.append(choice("map", "Histograms", [(m, MAPS[m]) for m in maps], view.map))
+        parts.append(choice("map", "Histograms", [(m, CALLED[m]) for m in maps], view.map))
     return tag("div", parts, class_="controls") if parts else None
 
 
@@ -214,7 +215,7 @@ def multiples(view: View) -> Markup | None:
     """Return all panels side by side; None where there is one."""
     if len(view.panels) < 2:
         return None
-    maps = [name for name in MAPS if any(name in p.maps for p in view.panels)]
+    maps = [name for name in CALLED if any(name in p.maps for p in view.panels)]
     rows: list[Content] = []
     for name in maps:
         cells: list[Content] = []

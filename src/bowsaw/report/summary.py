@@ -29,13 +29,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.comparison import compare, holm
 from bowsaw.report.wording import grouped
 
 MAX_LOSS = 0.02
 """Accuracy that a recommended size may lose."""
 FULL = "full"
-MAPS = {"sqrt": "square-rooted", "raw": "raw"}
 COSTS = ("codebook_seconds", "select_seconds", "code_ms", "classify_seconds", "peak_bytes")
 
 
@@ -118,7 +118,7 @@ class Panel:
     @property
     def maps(self) -> list[str]:
         """The maps of histograms that some entry was measured with."""
-        return [name for name in MAPS if any(name in e.levels for e in self.entries.values())]
+        return [name for name in CALLED if any(name in e.levels for e in self.entries.values())]
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     for cell in sorted(cells, key=lambda c: (order.get(c["method"], len(order)), c["size"])):
         key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
         entry = (cell["method"], cell["size"])
-        if not cell["results"].keys() & MAPS.keys():
+        if not cell["results"].keys() & CALLED.keys():
             continue
         groups.setdefault(key, {}).setdefault(entry, []).append(cell)
     sets = list(about.get("sets", {}))
@@ -188,7 +188,7 @@ def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
 def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
     first = cells[0]
     levels, confusions = {}, {}
-    for name in MAPS:
+    for name in CALLED:
         having = [cell for cell in cells if name in cell["results"]]
         if having:
             levels[name] = level({c["split"]: c["results"][name]["accuracy"] for c in having})

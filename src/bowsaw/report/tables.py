@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from bowsaw.evaluation.arena.claims.verdict import Verdict
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.figures import Look
 from bowsaw.report.markup import Content, Markup, tag
-from bowsaw.report.summary import FULL, MAPS, Entry, Panel, differences
+from bowsaw.report.summary import FULL, Entry, Panel, differences
 from bowsaw.report.wording import (
     chance,
     figures,
@@ -56,7 +57,7 @@ def accuracy_table(panel: Panel, view: str, looks: Mapping[str, Look]) -> Markup
         whole = _level(panel.full, view)
         rows.append([f"all {grouped(panel.full.size)}", *(whole for _ in methods)])
     return table(
-        f"Accuracy, mean ± standard deviation over the splits: {panel.title}, {MAPS[view]}",
+        f"Accuracy, mean ± standard deviation over the splits: {panel.title}, {CALLED[view]}",
         ["Words kept", *(looks[m].title for m in methods)],
         rows,
     )
@@ -91,7 +92,7 @@ def difference_table(
     title = looks[method].title
     names = ["all words" if peer == FULL else looks[peer].title for peer in peers]
     return table(
-        f"{title.capitalize()} minus the others: {panel.title}, {MAPS[view]}",
+        f"{title.capitalize()} minus the others: {panel.title}, {CALLED[view]}",
         ["Words kept", *(f"minus {name}" for name in names)],
         rows,
     )

@@ -22,9 +22,8 @@ from bowsaw.evaluation.arena.claims.paired import (
     tally,
 )
 from bowsaw.evaluation.arena.claims.verdict import Answer, Verdict, chance, share, signed, together
+from bowsaw.evaluation.classify import CALLED, MAPPINGS
 
-MAPPINGS = ("sqrt", "raw")
-CALLED = {"sqrt": "square-rooted", "raw": "raw"}
 TITLES = {
     "published": "as published",
     "refined": "refined (ours)",

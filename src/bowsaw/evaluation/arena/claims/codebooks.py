@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from bowsaw.evaluation.arena.claims.accuracy import CALLED, MAPPINGS, MAPS, TITLES, Cells
+from bowsaw.evaluation.arena.claims.accuracy import MAPS, TITLES, Cells
 from bowsaw.evaluation.arena.claims.paired import Accuracies, Pair, Panel, absent, corrected, tally
 from bowsaw.evaluation.arena.claims.verdict import Answer, Verdict, chance, share, signed, together
+from bowsaw.evaluation.classify import CALLED, MAPPINGS
 
 SOME = 0.1
 """Share of the places that a coding must win to count as winning in some cases."""
