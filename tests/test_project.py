@@ -83,27 +83,46 @@ def test_modules_open_with_what_they_are_for(path):
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 
 
-def imported_packages(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def imported_packages(path: Path) -> tuple[set[str], set[str]]:
+    """Return what is imported together with the module, and what only when a function needs it."""
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    # What only a type checker imports is never loaded.
+    unread = (
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
+    )
+    late = {id(node) for block in (*functions, *unread) for node in ast.walk(block)}
+    first: set[str] = set()
+    when_needed: set[str] = set()
+    for node in ast.walk(tree):
+        names = when_needed if id(node) in late else first
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{relative(path)} has a relative import"
             names.add(str(node.module).partition(".")[0])
-    return names - sys.stdlib_module_names
+    return first - sys.stdlib_module_names, when_needed - sys.stdlib_module_names
 
 
 def test_the_package_imports_only_what_it_declares():
     project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
-    declared = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    base, optional = (
+        {re.match(r"[\w-]+", line)[0] for line in lines}
+        for lines in (project["dependencies"], [*extras["onnx"], *extras["dask"], *extras["skops"]])
+    )
     distributions = importlib.metadata.packages_distributions()
-    undeclared = {
-        (relative(path), name)
-        for path in MODULES
-        for name in imported_packages(path) - {"bowsaw"}
-        if not declared & set(distributions.get(name, ()))
-    }
+    undeclared = set()
+    for path in MODULES:
+        first, when_needed = imported_packages(path)
+        for names, allowed in ((first, base), (when_needed, base | optional)):
+            undeclared |= {
+                (relative(path), name)
+                for name in names - {"bowsaw"}
+                if not allowed & set(distributions.get(name, ()))
+            }
     assert undeclared == set()
 
 
