@@ -16,6 +16,7 @@ class                   exit code  raised when
 ``FormatError``         7          a file is not what its name says
 ``LeakError``           8          a codebook has seen the images that it is to be tested on
 ``SpaceError``          9          the disk is full; what was done is kept
+``ClusterError``        10         a Dask cluster cannot do the work: no scheduler, no workers
 ======================  =========  ==========================================================
 """
 
@@ -100,3 +101,9 @@ class SpaceError(BowsawError, OSError):
     """The disk is full; what was done before is kept and can be continued."""
 
     exit_code: ClassVar[int] = 9
+
+
+class ClusterError(BowsawError):
+    """A Dask cluster cannot do the work: it is not there, has no workers or other versions."""
+
+    exit_code: ClassVar[int] = 10
