@@ -35,7 +35,7 @@ demo: $(VENV)/.demo-is-installed ## real pictures to a pruned codebook and a pag
 
 test: lint ## lint, then run every test and every example in the documentation
 	@echo "pytest"
-	@$(RUN) -m pytest -q -n auto $(PYTEST_ARGS)
+	@$(RUN) -m pytest -q -n auto --durations=25 $(PYTEST_ARGS)
 
 browser: $(VENV)/pyvenv.cfg ## find a Chromium for the tests of the page, or install one with apt
 	@$(RUN) tests/browser/chromium.py

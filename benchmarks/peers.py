@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info
 
 import bowsaw as bs
 from benchmarks import data
+from benchmarks.device import device
 from benchmarks.inference import whatif_curves, whatif_hard, whatif_soft
 from benchmarks.searches import search_hard, search_soft, swap_rate
 from benchmarks.selection import beta_fits, bottleneck, path
@@ -331,6 +332,7 @@ MEASUREMENTS = {
     "path": path,
     "bottleneck": bottleneck,
     "beta_fits": beta_fits,
+    "device": device,
 }
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -350,6 +352,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "path": {"n_images": 20, "n_words": 60, "rounds": 1},
     "bottleneck": {"n_images": 20, "n_words": 60, "repeats": 1},
     "beta_fits": {"n_images": 45, "n_words": 30, "n_sampled": 10, "repeats": 1},
+    "device": {"sizes": (40, 9), "n_images": 3, "n_compiled": 1, "n_train": 40, "repeats": 1},
 }
 
 TARGETS = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.device import device_section
 from benchmarks.peers import ASKED, TARGETS
 
 _HEAD = """# Measurements
@@ -44,6 +46,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         parts.append(_memory(measured["memory"]))
     if "curves" in measured:
         parts.append(_curves(measured["curves"]))
+    if "device" in measured:
+        parts.append(device_section(measured["device"]))
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -168,15 +172,19 @@ def _where_time_goes(row: dict[str, Any]) -> str:
     return "; ".join(parts) + "."
 
 
-def write_measured(results: dict[str, Any], page: Path) -> None:
-    """Replace what stands between the marks of a page by ``measured_block``."""
+def write_measured(
+    results: dict[str, Any], page: Path, block: Callable[[dict[str, Any]], str] | None = None
+) -> None:
+    """Replace what stands between the marks of a page by a block, ``measured_block`` or another."""
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not (begin and end):
         raise ValueError(f"{page.name} has no {MARKS[0]} … {MARKS[1]}. Put both marks back.")
     page.write_text(
-        f"{before}{begin}\n{measured_block(results)}{end}{after}", encoding="utf-8", newline="\n"
+        f"{before}{begin}\n{(block or measured_block)(results)}{end}{after}",
+        encoding="utf-8",
+        newline="\n",
     )
 
 

@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def alternate(repeats: int, **sides: Callable[[], Any]) -> dict[str, float]:
+def alternate(
+    repeats: int, *, clock: Callable[[], float] = time.perf_counter, **sides: Callable[[], Any]
+) -> dict[str, float]:
     """Time each side once untimed, then in turn ``repeats`` times; return medians in seconds."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for side in sides.values():
@@ -27,9 +29,9 @@ def alternate(repeats: int, **sides: Callable[[], Any]) -> dict[str, float]:
         for name, side in sides.items():
             # The threads of a BLAS spin for a while after a call, and would disturb the next side.
             time.sleep(0.1)
-            begin = time.perf_counter()
+            begin = clock()
             side()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(clock() - begin)
     return {name: median(values) for name, values in times.items()}
 
 

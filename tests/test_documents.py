@@ -1,4 +1,8 @@
-"""Everything that the documents show is run, link by link and command by command."""
+"""Everything that the documents show is run, link by link and command by command.
+
+A block that only includes another file (``--8<--``, as in the gallery) is not run here: the
+included script has a test of its own. That the file is there is checked.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,17 @@ import pytest
 from bowsaw.cli.main import main
 
 TOP = Path(__file__).resolve().parents[1]
-DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
 
 each_document = pytest.mark.parametrize(
     "path", DOCUMENTS, ids=lambda path: path.relative_to(TOP).as_posix()
 )
 
+INCLUDED = re.compile(r"^[ \t]*--8<-- \"([^\":]+)[^\"]*\"$", re.M)
+
 
 def code_blocks(path: Path) -> Iterator[tuple[str, str]]:
-    for block in re.finditer(r"^```(\w+)\n(.*?)^```$", path.read_text("utf-8"), re.M | re.S):
+    for block in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```$", path.read_text("utf-8"), re.M | re.S):
         yield block[1], block[2]
 
 
@@ -38,13 +44,24 @@ def test_python_and_commands_run(path, scenes, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for language, code in code_blocks(path):
         assert language in {"python", "sh", "text"}
+        if INCLUDED.search(code):
+            continue
         if language == "python":
             exec(compile(code, path.name, "exec"), names)
         elif language == "sh":
             for program, *arguments in commands(code):
-                assert program in {"bowsaw", "make", "pip", "git", "cd", ".venv/bin/pre-commit"}
+                assert program in {
+                    *("bowsaw", "make", "pip", "git", "cd"),
+                    *("python", "source", ".venv/bin/pre-commit"),
+                }
                 if program == "bowsaw":
                     assert main(arguments) == 0, arguments
+
+
+@each_document
+def test_included_files_exist(path):
+    included = INCLUDED.findall(path.read_text("utf-8"))
+    assert [name for name in included if not (TOP / name).is_file()] == []
 
 
 @each_document

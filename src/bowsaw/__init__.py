@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from bowsaw.evaluation.path import PruningPath
     from bowsaw.evaluation.protocol import evaluate
     from bowsaw.evaluation.recommendation import Recommendation
-    from bowsaw.formats.safetensors import load, save
+    from bowsaw.formats.c_header import write_c_header
+    from bowsaw.formats.classifier import load_classifier, save_classifier
+    from bowsaw.formats.linear_model import LinearModel
+    from bowsaw.formats.onnx import write_onnx
+    from bowsaw.formats.scikit_learn import from_sklearn, to_sklearn
+    from bowsaw.formats.vocabulary import load, save
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
     from bowsaw.inference.whatif import whatif
@@ -57,6 +62,7 @@ _HOMES = {
     "HistogramClassifier": "bowsaw.evaluation.classify",
     "ImageFolder": "bowsaw.images.folder",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
+    "LinearModel": "bowsaw.formats.linear_model",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
     "PruningPath": "bowsaw.evaluation.path",
     "RandomSubset": "bowsaw.selection.baselines",
@@ -75,10 +81,16 @@ _HOMES = {
     "arena": "bowsaw.evaluation.arena.run",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
-    "load": "bowsaw.formats.safetensors",
+    "from_sklearn": "bowsaw.formats.scikit_learn",
+    "load": "bowsaw.formats.vocabulary",
+    "load_classifier": "bowsaw.formats.classifier",
     "read_run": "bowsaw.evaluation.arena.records",
-    "save": "bowsaw.formats.safetensors",
+    "save": "bowsaw.formats.vocabulary",
+    "save_classifier": "bowsaw.formats.classifier",
+    "to_sklearn": "bowsaw.formats.scikit_learn",
     "whatif": "bowsaw.inference.whatif",
+    "write_c_header": "bowsaw.formats.c_header",
+    "write_onnx": "bowsaw.formats.onnx",
     "write_page": "bowsaw.report.page",
 }
 
@@ -97,6 +109,7 @@ __all__ = [
     "HistogramClassifier",
     "ImageFolder",
     "KMeansCodebook",
+    "LinearModel",
     "OpenCvFeatures",
     "PruningPath",
     "RandomSubset",
@@ -116,10 +129,16 @@ __all__ = [
     "arena",
     "evaluate",
     "extract",
+    "from_sklearn",
     "load",
+    "load_classifier",
     "read_run",
     "save",
+    "save_classifier",
+    "to_sklearn",
     "whatif",
+    "write_c_header",
+    "write_onnx",
     "write_page",
 ]
 

@@ -37,6 +37,34 @@ def plain_json(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any] |
         ) from error
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON text says, or raise a ValueError, whatever the text is.
+
+    Python's own reader lets through numbers that are none (``NaN``, ``1e999``), which cannot be
+    written again, and leaves with a RecursionError where brackets are nested too deeply.
+
+    Examples
+    --------
+    >>> parse_json(b'{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: its brackets are nested too deeply
+    """
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
 def check_whole(value: object, name: str, least: int) -> int:
     """Return a parameter as an int, or raise a ParameterError that says what it must be.
 

@@ -132,6 +132,12 @@ class Codebook:
         return self._scale
 
     @property
+    def scale_is_unknown(self) -> bool:
+        """Whether the words came from a file that does not tell their unit; ``scale`` is then 1."""
+        source = self._provenance.get("read_from")
+        return isinstance(source, dict) and self._scale == 1 and source.get("scale", 0) is None
+
+    @property
     def metric(self) -> str:
         """The distance that makes a word the nearest."""
         return self._metric
@@ -303,6 +309,14 @@ class Codebook:
             )
         if bags.scale == self._scale:
             return self._words
+        if self.scale_is_unknown:
+            longest = float(np.sqrt(np.square(self._words, dtype=np.float64).sum(axis=1).max()))
+            raise MismatchError(
+                f"the bags have scale {bags.scale:g}, and the codebook's is unknown: what it was "
+                f"read from does not tell its scale; its longest word is {longest:.4g}. Read it "
+                f"with scale={bags.scale:g} if it was trained on such descriptors, or with its "
+                "own: «bowsaw convert --scale»."
+            )
         return self._words * np.float32(bags.scale / self._scale)
 
 

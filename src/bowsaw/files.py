@@ -1,14 +1,20 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Writing files so that nobody ever sees half of one, and reading no more than there is."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
+import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bowsaw.errors import SpaceError
 
@@ -71,6 +77,90 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def regular_bytes(path: Path) -> bytes:
+    """Return what a file holds; anything else than a file, such as a pipe, is «not found».
+
+    Opening a pipe that nobody writes to would wait without end.
+
+    Examples
+    --------
+    >>> regular_bytes(Path("."))
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: '.'
+    """
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return path.read_bytes()
+
+
+class StoredArrays:
+    """The arrays of an uncompressed ``.npz``, none of them larger than the file.
+
+    NumPy allocates what a header asks for and unpacks what is packed, so a kilobyte may ask for
+    all memory. Here an array must be as long in the file as it says, and nothing is unpickled.
+
+    Parameters
+    ----------
+    path : Path
+        The file; use as a context.
+
+    Raises
+    ------
+    Exception
+        Damaged bytes make zipfile and NumPy raise a dozen kinds of it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "arrays.npz"
+    >>> np.savez(path, a=np.arange(3))
+    >>> with StoredArrays(path) as arrays:
+    ...     arrays.names, arrays["a"]
+    (['a'], array([0, 1, 2]))
+    """
+
+    def __init__(self, path: Path) -> None:
+        # A pipe in the file's place would be waited for.
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        self._archive = zipfile.ZipFile(path)
+        try:
+            entries = self._archive.infolist()
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise ValueError("its arrays are compressed or larger than the file")
+        except BaseException:
+            self._archive.close()
+            raise
+
+    def __enter__(self) -> StoredArrays:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    @property
+    def names(self) -> list[str]:
+        """What the arrays are called."""
+        return [name.removesuffix(".npy") for name in self._archive.namelist()]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        entry = self._archive.getinfo(f"{name}.npy")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{name} is compressed or larger than the file")
+        with self._archive.open(entry) as member, warnings.catch_warnings():
+            # NumPy only warns of a header that it had to mend.
+            warnings.simplefilter("error")
+            if np.lib.format.read_magic(member) != (1, 0):
+                raise ValueError(f"{name} has another version of NumPy's format")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+            if math.prod(shape) * dtype.itemsize != entry.file_size - member.tell():
+                raise ValueError(f"{name} has another length than its shape {shape} tells")
+        with self._archive.open(entry) as member:
+            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return array
 
 
 def short_digest(data: bytes | memoryview) -> int:

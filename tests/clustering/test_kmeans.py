@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.oracles import kmeans as oracle
 
 from bowsaw.bags import Bags
-from bowsaw.clustering import kmeans
+from bowsaw.clustering import kmeans, rounds, training_rows
 from bowsaw.clustering._lloyd_kernel import add_rows
 from bowsaw.clustering.checkpoint import Checkpoint
 from bowsaw.clustering.kmeans import KMeansCodebook
+from bowsaw.clustering.training_rows import LocalRows
 from bowsaw.errors import DataError, ParameterError
 
 
@@ -138,7 +139,7 @@ def test_sums_are_taken_in_order_in_float64(random):
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("n_words", [10, 300])
 def test_the_same_words_on_any_number_of_threads(monkeypatch, random, dtype, n_words):
-    monkeypatch.setattr(kmeans, "PART_ROWS", 256)
+    monkeypatch.setattr(rounds, "PART_ROWS", 256)
     # A few directions hold most of the variance, so that many words are ruled out by bounds.
     rows = (random.random((1500, 8)) @ random.random((8, 32)) * 40).astype(dtype)
     results = [
@@ -151,7 +152,7 @@ def test_the_same_words_on_any_number_of_threads(monkeypatch, random, dtype, n_w
 def test_the_same_words_without_room_for_guesses(monkeypatch, random, n_words):
     rows = (random.random((1500, 8)) @ random.random((8, 32)) * 40).astype(np.uint8)
     with_guesses = KMeansCodebook(n_words, max_iter=8, tol=0).fit(cut(rows))
-    monkeypatch.setattr(kmeans, "GUESS_BYTES", 0)
+    monkeypatch.setattr(training_rows, "GUESS_BYTES", 0)
     assert result(KMeansCodebook(n_words, max_iter=8, tol=0).fit(cut(rows))) == result(with_guesses)
 
 
@@ -192,7 +193,7 @@ def test_random_states_of_scikit_learn_are_taken(random):
 
 @pytest.mark.parametrize("part_rows", [1, 30, 1000])
 def test_more_words_than_distinct_descriptors_is_an_error_that_names_both(monkeypatch, part_rows):
-    monkeypatch.setattr(kmeans, "PART_ROWS", part_rows)
+    monkeypatch.setattr(rounds, "PART_ROWS", part_rows)
     rows = np.repeat(np.arange(4.0)[:, None], 25, axis=0)
     rows[[0, 99]] = -0.0
     with pytest.raises(DataError, match=r"distinct descriptors \(4\); got 5\. Use more images"):
@@ -273,13 +274,12 @@ def test_every_descriptor_is_used_unless_a_sample_is_asked_for(random):
     np.testing.assert_array_equal(same.codebook_.words, every.codebook_.words)
 
 
-def test_a_sample_is_drawn_evenly_and_without_replacement(monkeypatch):
-    monkeypatch.setattr(kmeans, "PART_ROWS", 7)
+def test_a_sample_is_drawn_evenly_and_without_replacement():
     bags = cut(np.arange(100, dtype=np.float32)[:, None])
     rng = np.random.default_rng(0)
     counts = np.zeros(100)
     for _ in range(400):
-        drawn = kmeans._sample(bags, 25, rng)[:, 0]
+        drawn = LocalRows(bags, 1).draw(25, rng)[:, 0]
         assert (np.diff(drawn) > 0).all()
         counts[drawn.astype(int)] += 1
     assert (abs(counts - 100) <= 4 * np.sqrt(400 * 0.25 * 0.75)).all()
@@ -300,14 +300,15 @@ class Interrupted:
     def __init__(self, monkeypatch, at=None):
         self.n_rounds = 0
         self.at = at
-        self.assign = kmeans.assign
-        monkeypatch.setattr(kmeans, "assign", self)
+        assign = LocalRows.assign
 
-    def __call__(self, *args):
-        self.n_rounds += 1
-        if self.n_rounds == self.at:
-            raise KeyboardInterrupt
-        return self.assign(*args)
+        def counted(rows, words):
+            self.n_rounds += 1
+            if self.n_rounds == self.at:
+                raise KeyboardInterrupt
+            return assign(rows, words)
+
+        monkeypatch.setattr(LocalRows, "assign", counted)
 
 
 def interrupt(monkeypatch, learner, bags, at):

@@ -1,22 +1,23 @@
-"""What every selector promises, however it chooses: one line in the table runs everything below."""
+"""What every selector promises, however it chooses: one line in the table runs everything below.
+
+What every estimator of bags promises, selector or not, is in ``test_estimators.py``.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
-import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
 from bowsaw.selection.bottleneck import BottleneckSelector
@@ -90,16 +91,26 @@ SELECTORS = {
     "bottleneck, soft": BottleneckSelector(BOOK, 5, coding="soft"),
     "separability": SeparabilityMerging(BOOK, 5),
     "winn": WinnMerging(BOOK, 5),
-    "annealing": Annealing(BOOK, 5, n_steps=250),
-    "annealing, soft": Annealing(BOOK, 5, n_steps=300, coding="soft"),
-    "refinement": Refinement(BOOK, 5, start=RandomSubset(BOOK), n_steps=100, n_folds=0),
+    "annealing": Annealing(BOOK, 5, n_steps=30),
+    "annealing, soft": Annealing(BOOK, 5, n_steps=30, coding="soft"),
+    "refinement": Refinement(BOOK, 5, start=RandomSubset(BOOK), n_steps=8, n_folds=0),
     "refinement, soft": Refinement(
-        BOOK, 5, start=RandomSubset(BOOK), n_steps=100, n_folds=0, coding="soft"
+        BOOK, 5, start=RandomSubset(BOOK), n_steps=8, n_folds=0, coding="soft"
     ),
     "refinement, checked": Refinement(
-        BOOK, 5, start=Annealing(BOOK, n_steps=250), n_steps=60, n_folds=1
+        BOOK, 5, start=Annealing(BOOK, n_steps=20), n_steps=6, n_folds=1
     ),
+    "path": PruningPath(BOOK, 5, sizes=[8, 5], repair=3),
 }
+LONG = {
+    "annealing": {"n_steps": 250},
+    "annealing, soft": {"n_steps": 300},
+    "refinement": {"n_steps": 100},
+    "refinement, soft": {"n_steps": 100},
+    "refinement, checked": {"start__n_steps": 250, "n_steps": 60},
+    "path": {"sizes": [8, 4], "repair": 20},
+}
+"""What a search needs to find the right answer; other promises hold after a few steps, too."""
 NEED_A_DIFFERENCE = {"separability"}
 LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]
 ANY = pytest.mark.parametrize("name", SELECTORS)
@@ -182,7 +193,7 @@ def test_a_selection_says_what_it_codes_with(saw, name):
 
 @SUPERVISED
 def test_planted_words_are_found(name):
-    saw = made(name, n_kept=N_INFORMATIVE).fit(BAGS, Y)
+    saw = made(name, n_kept=N_INFORMATIVE, **LONG.get(name, {})).fit(BAGS, Y)
     if isinstance(saw, Refinement):
         # Wherever the words began: each of the four has a moved word of its own.
         assert len(heirs_of_the_informative(saw)) == N_INFORMATIVE
@@ -200,7 +211,7 @@ def test_planted_words_are_found(name):
 def test_names_of_classes_do_not_matter(saw, name):
     # The order of the names is the order of the classes, so this renames and reorders both.
     renamed = {"pine": 3, "oak": 41, "ash": 7, "elm": 0}
-    again = made(name).fit(BAGS, [renamed[label] for label in Y])
+    again = made(name, **LONG.get(name, {})).fit(BAGS, [renamed[label] for label in Y])
     if isinstance(saw, Refinement):
         assert len(heirs_of_the_informative(again)) == N_INFORMATIVE
     elif saw.selection_.kept is not None:
@@ -226,23 +237,12 @@ def test_new_bags_are_coded_by_the_choice(saw, name):
 
 
 @ANY
-def test_columns_have_names_and_can_be_tables(saw, name):
+def test_columns_have_names(saw, name):
     names = saw.get_feature_names_out()
     assert names.shape == (saw.selection_.n_columns,)
     assert len(set(names)) == len(names)
     if saw.selection_.kept is not None:
         assert names.tolist() == [f"word{i:04d}" for i in saw.selection_.kept]
-    table = made(name).set_output(transform="pandas").fit(BAGS, Y).transform(BAGS)
-    assert isinstance(table, pd.DataFrame)
-    assert table.columns.tolist() == names.tolist()
-    np.testing.assert_array_equal(table.to_numpy(), saw.transform(BAGS))
-
-
-@ANY
-def test_nothing_is_coded_before_fit(name):
-    for ask in (lambda: made(name).transform(BAGS), made(name).get_feature_names_out):
-        with pytest.raises(NotFittedError):
-            ask()
 
 
 @SUPERVISED
@@ -256,19 +256,8 @@ def test_selectors_stand_in_pipelines(name):
 
 @ANY
 def test_the_same_seed_keeps_the_same_words_on_any_number_of_threads(saw, name):
-    for n_jobs in (2, 3, None):
+    for n_jobs in (2, None):
         assert outcome(made(name, n_jobs=n_jobs).fit(BAGS, Y)) == outcome(saw)
-
-
-@ANY
-def test_fitting_twice_is_fitting_once(saw, name):
-    again = made(name).fit(BAGS[::-1], Y[::-1]).fit(BAGS, Y)
-    assert outcome(again) == outcome(saw)
-
-
-@ANY
-def test_selectors_travel(saw, name):
-    assert outcome(pickle.loads(pickle.dumps(saw))) == outcome(saw)
 
 
 @ANY
@@ -295,25 +284,6 @@ def test_parameters_are_those_of_the_signature(name):
 
 
 @ANY
-def test_a_clone_has_the_parameters_and_nothing_learned(saw, name):
-    again = clone(saw)
-    assert not [a for a in vars(again) if a.endswith("_")]
-    assert again.codebook is BOOK
-    assert outcome(again.fit(BAGS, Y)) == outcome(saw)
-
-
-@ANY
-def test_fit_changes_neither_parameters_nor_bags(name):
-    selector = made(name)
-    before = {key: (id(value), repr(value)) for key, value in selector.get_params(False).items()}
-    digest = BAGS.content_digest()
-    assert selector.fit(BAGS, Y) is selector
-    after = {key: (id(value), repr(value)) for key, value in selector.get_params(False).items()}
-    assert after == before
-    assert BAGS.content_digest() == digest
-
-
-@ANY
 def test_nothing_is_checked_before_fit(name):
     assert made(name, n_kept=-3, codebook=None).n_kept == -3
 
@@ -332,6 +302,9 @@ def test_records_are_json(saw, name):
 @ANY
 @pytest.mark.parametrize("wrong", [0, -1, N_WORDS + 1, 2.5, "all", None, True])
 def test_numbers_of_words_that_cannot_be_are_refused(name, wrong):
+    if name == "path" and wrong is None:
+        assert made(name, n_kept=None).fit(BAGS, Y).selection_.n_columns == 5  # its smallest stop
+        return
     with pytest.raises(ParameterError, match=r"n_kept must be a whole number from 1 to 24 .* got"):
         made(name, n_kept=wrong).fit(BAGS, Y)
 

@@ -9,20 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.classify import DEFAULT_GRID, HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
-
-
-@parametrize_with_checks(
-    [HistogramClassifier(), HistogramClassifier(mapping="raw", C=1.0, n_jobs=2)]
-)
-def test_scikit_learn_checks(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
-    check(estimator)
 
 
 def histograms(n_a_class=20, n_words=40, n_classes=3, n_descriptors=200, seed=0):

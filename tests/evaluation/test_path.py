@@ -14,9 +14,11 @@ from sklearn.neighbors import KNeighborsClassifier
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation import path as module
+from bowsaw.evaluation import walks
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.inference.whatif import whatif
 from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.selection.trail import TrailFile
 
 N_WORDS = 24
 SIZES = [12, 6, 3]
@@ -188,7 +190,7 @@ def test_the_same_on_any_number_of_threads(problem, coding):
 def test_killed_and_resumed_is_uninterrupted(problem, path, tmp_path, monkeypatch):
     bags, y, book = problem
     file = tmp_path / "path.npz"
-    original, calls = module.eliminate, []
+    original, calls = walks.eliminate, []
 
     def third_time_unlucky(*given, **options):
         calls.append(1)
@@ -196,12 +198,12 @@ def test_killed_and_resumed_is_uninterrupted(problem, path, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return original(*given, **options)
 
-    monkeypatch.setattr(module, "eliminate", third_time_unlucky)
+    monkeypatch.setattr(walks, "eliminate", third_time_unlucky)
     with pytest.raises(KeyboardInterrupt):
         made(book, checkpoint=file).fit(bags, y, estimate=True)
     # The path and the first fold were done.
     assert sorted(found.name for found in tmp_path.iterdir()) == ["path.npz", "path.npz.fold0"]
-    monkeypatch.setattr(module, "eliminate", original)
+    monkeypatch.setattr(walks, "eliminate", original)
     again = made(book, checkpoint=file).fit(bags, y, estimate=True)
     assert again.estimate() == path.estimate()
     assert [s.kept.tolist() for s in again.trail_.stops] == [
@@ -213,7 +215,7 @@ def test_killed_and_resumed_is_uninterrupted(problem, path, tmp_path, monkeypatc
 def test_the_checkpoint_of_another_problem_is_not_used(problem, path, tmp_path, monkeypatch):
     bags, y, book = problem
     file = tmp_path / "path.npz"
-    monkeypatch.setattr(module.TrailFile, "remove", lambda self: None)
+    monkeypatch.setattr(TrailFile, "remove", lambda self: None)
     made(book, checkpoint=file, random_state=1, repair=9).fit(bags[::-1], y[::-1])
     assert file.exists()
     again = made(book, checkpoint=file).fit(bags, y)
@@ -223,12 +225,12 @@ def test_the_checkpoint_of_another_problem_is_not_used(problem, path, tmp_path, 
 def test_a_score_that_has_been_used_finds_its_checkpoint(problem, tmp_path, monkeypatch):
     bags, y, book = problem
     file = tmp_path / "path.npz"
-    monkeypatch.setattr(module.TrailFile, "remove", lambda self: None)
+    monkeypatch.setattr(TrailFile, "remove", lambda self: None)
     fresh, used = LeaveOneOut(), LeaveOneOut()
     used.begin([0, 1, 0], 2).update(np.eye(3))
     made(book, checkpoint=file, score=fresh).fit(bags, y)
     before = file.read_bytes()
-    monkeypatch.setattr(module.TrailFile, "save", None)
+    monkeypatch.setattr(TrailFile, "save", None)
     made(book, checkpoint=file, score=used).fit(bags, y)
     assert file.read_bytes() == before
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.oracles import bottleneck as oracle
 
 from bowsaw.bags import Bags
@@ -41,12 +40,6 @@ def groups_of(tree):
 
 
 tables = st.builds(random_table, st.integers(0, 10**6), st.integers(1, 14), st.integers(1, 5))
-
-
-@parametrize_with_checks([Bottleneck(n_kept=2), Bottleneck(n_kept=3, n_jobs=2)])
-def test_scikit_learn_accepts_the_estimator(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
-    check(estimator)
 
 
 # -- identity 8 ------------------------------------------------------------------------------------

@@ -151,8 +151,8 @@ def test_words_to_begin_with_are_chosen_without_the_bags_held_out():
     bags, labels = two_classes(n_bags=40)
     seen = []
 
-    def begin(some, some_labels):
-        seen.append((len(some), np.bincount(some_labels).tolist()))
+    def begin(rows, task):
+        seen.append((len(rows), np.bincount(labels[rows]).tolist()))
         return large_book().only([5, 6, 7])
 
     options = {"rate": 0.1, "per_bag": 16, "max_bags": 100, "coding": "hard", "sharpness": 1.0}

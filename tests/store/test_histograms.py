@@ -409,15 +409,15 @@ def test_a_directory_that_tells_of_more_than_the_file_has_is_refused(path):
     # Where a zip archive's directory keeps the sizes of a member, compressed and not.
     whole[entry + 20 : entry + 28] = struct.pack("<II", 2**31, 2**31)
     path.write_bytes(whole)
-    assert refused_without_memory(path, "histograms is compressed or larger than the file")
+    assert refused_without_memory(path, "compressed or larger than the file")
 
 
 def test_compressed_arrays_are_refused_before_they_unfold(path):
     wide = {"histograms": np.zeros((7, 500_000), np.float32), "words": np.arange(500_000)}
-    with pytest.raises(FormatError, match="histograms is compressed"):
+    with pytest.raises(FormatError, match="compressed or larger"):
         read_changed(path, wide, compression=zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 1_000_000
-    assert refused_without_memory(path, "histograms is compressed")
+    assert refused_without_memory(path, "compressed or larger")
 
 
 def test_every_truncation_is_told(path):

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import time
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,14 @@ from bowsaw.cli.options import (
     split_of,
     split_record,
 )
+from bowsaw.cli.scheduler import add_scheduler
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.evaluation.fingerprint import codebook_digest
-from bowsaw.formats.safetensors import load
+from bowsaw.formats.vocabulary import load
 from bowsaw.progress import Progress
 from bowsaw.store import Store
 from bowsaw.store.histograms import HistogramWriter
-
-_CHUNK_BAGS = 128
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="FILE", help="the histograms to write (.npz)"
     )
     add_jobs(parser, BagOfWords)
+    add_scheduler(parser)
     add_coding(parser)
     add_split(parser)
 
@@ -49,7 +50,9 @@ def _run(command: Command) -> None:
     options = command.options
     check_output(options.output, ".npz")
     book, store = load(options.codebook), open_store(options.store)
-    coder = BagOfWords(codebook=book, n_jobs=options.jobs, **coding_of(options))
+    coder = BagOfWords(
+        codebook=book, n_jobs=options.jobs, parallel=options.scheduler, **coding_of(options)
+    )
     # What does not fit should be told before a file is begun.
     coder.transform(store.bags[:0])
     book.words_for(store.bags)
@@ -63,14 +66,17 @@ def _run(command: Command) -> None:
     metadata = _metadata(coder, book, store, options)
     fingerprint = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
     writer = HistogramWriter(options.output, (len(rows), book.n_words), fingerprint)
-    bags = store.bags[rows]
-    with Progress("encoding", len(rows), show=not command.quiet) as bar:
-        bar.step(writer.n_done)
-        for start in range(writer.n_done, len(rows), _CHUNK_BAGS):
-            stop = min(start + _CHUNK_BAGS, len(rows))
-            coder.transform_into(bags[start:stop], writer.rows[start:stop])
+    begun = writer.n_done
+    with (
+        Progress("encoding", len(rows), show=not command.quiet) as bar,
+        closing(coder.transform_chunks(store.bags[rows[begun:]])) as chunks,
+    ):
+        bar.step(begun)
+        for start, histograms in chunks:
+            stop = begun + start + len(histograms)
+            writer.rows[begun + start : stop] = histograms
             writer.mark_done(stop)
-            bar.step(stop - start)
+            bar.step(len(histograms))
     paths = store.paths
     writer.finish(
         y=store.y[rows],

@@ -21,7 +21,7 @@ from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation, Record
-from bowsaw.formats.safetensors import load
+from bowsaw.formats.vocabulary import load
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

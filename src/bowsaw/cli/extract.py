@@ -11,6 +11,7 @@ import numpy as np
 
 from bowsaw.cli.command import Command, Verb, counted, duration, file_size
 from bowsaw.cli.options import add_jobs, default, number, whole
+from bowsaw.cli.scheduler import add_scheduler
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
@@ -33,6 +34,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="replace a store made with other parameters"
     )
     add_jobs(parser, extract)
+    add_scheduler(parser)
     group = parser.add_argument_group("dense SIFT")
     for name, kind, text in (
         ("patch", whole(1), "side of a patch in pixels"),
@@ -85,6 +87,7 @@ def _run(command: Command) -> None:
         n_jobs=options.jobs,
         strict=options.strict,
         overwrite=options.overwrite,
+        parallel=options.scheduler,
         verbose=not command.quiet,
     )
     bags = store.bags

@@ -15,7 +15,8 @@ import numpy as np
 
 from bowsaw.cli.command import Command, Verb, file_size
 from bowsaw.errors import FormatError
-from bowsaw.formats.safetensors import load
+from bowsaw.formats.bounded import Archive
+from bowsaw.formats.vocabulary import load, reader_of
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
@@ -33,18 +34,33 @@ def _run(command: Command) -> None:
         raise FormatError(f"{path} does not exist. Name a store, a codebook or a histogram file.")
     if path.is_dir():
         facts = _store(path)
-    elif path.suffix == ".safetensors":
-        facts = _codebook(path)
-    elif path.suffix == ".npz":
+    elif path.suffix == ".npz" and not _holds_words(path):
         facts = _histograms(path)
+    elif _is_a_vocabulary(path):
+        facts = _codebook(path)
     else:
         raise FormatError(
-            f"{path} is not a store (a folder), a codebook (.safetensors) or histograms (.npz)."
+            f"{path} is not a store (a folder), a codebook (.safetensors, or another tool's) or "
+            "histograms (.npz)."
         )
     if command.options.json:
         command.json(facts)
     else:
         command.facts(_lines(facts))
+
+
+def _holds_words(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            return "histograms.npy" not in Archive(file).names
+        except FormatError:
+            # Whoever reads it for its content says what is wrong.
+            return False
+
+
+def _is_a_vocabulary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return reader_of(file, str(path)) is not None
 
 
 def _store(path: Path) -> dict[str, Any]:
@@ -63,7 +79,7 @@ def _codebook(path: Path) -> dict[str, Any]:
         "n_bytes": book.words.nbytes,
         "first_id": int(book.ids.min()),
         "last_id": int(book.ids.max()),
-        "scale": book.scale,
+        "scale": None if book.scale_is_unknown else book.scale,
         "metric": book.metric,
         "n_trained_on": None if book.trained_on is None else len(book.trained_on),
         "description": book.description,
@@ -103,9 +119,10 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         }
     elif facts["kind"] == "codebook":
         n_images = facts["n_trained_on"]
+        scale = "unknown" if facts["scale"] is None else f"{facts['scale']:g}"
         shown |= {
             "words": f"{facts['n_words']:,} of {facts['n_dims']} dimensions "
-            f"({file_size(facts['n_bytes'])}, scale {facts['scale']:g})",
+            f"({file_size(facts['n_bytes'])}, scale {scale})",
             "word ids": f"{facts['first_id']} to {facts['last_id']}",
             "distance": facts["metric"],
             "trained on": "unknown images" if n_images is None else f"{n_images:,} images",

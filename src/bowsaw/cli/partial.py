@@ -12,9 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bowsaw.checks import parse_json
 from bowsaw.cli.command import Command
 from bowsaw.errors import MismatchError
-from bowsaw.files import atomic_write
+from bowsaw.files import atomic_write, regular_bytes
 
 _LEGIBLE = 30
 """Characters; what is longer is a digest, or a list that says nothing to people."""
@@ -53,7 +54,7 @@ class PartialFiles:
     def _check(self) -> None:
         """Raise unless the same was asked then as now."""
         try:
-            before = dict(json.loads(self._about.read_bytes()))
+            before = dict(parse_json(regular_bytes(self._about)))
         except (OSError, ValueError, TypeError):
             before = {}
         others = [name for name, value in self._asked.items() if before.get(name) != value]

@@ -26,7 +26,7 @@ from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.fingerprint import codebook_digest, settings
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.evaluation.recommendation import Recommendation
-from bowsaw.formats.safetensors import load
+from bowsaw.formats.vocabulary import load
 from bowsaw.inference.fidelity import Fidelity
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector

@@ -18,6 +18,7 @@ from bowsaw.cli.options import (
     split_of,
     whole,
 )
+from bowsaw.cli.scheduler import add_scheduler
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.formats.safetensors import save
 
@@ -44,6 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"{text} (default: {shown})",
         )
     add_jobs(parser, KMeansCodebook)
+    add_scheduler(parser)
     add_split(parser)
 
 
@@ -68,6 +70,7 @@ def _run(command: Command) -> None:
         random_state=options.seed,
         checkpoint=f"{options.output}.partial",
         n_jobs=options.jobs,
+        parallel=options.scheduler,
         verbose=not command.quiet,
     ).fit(bags)
     book = trained.codebook_.with_provenance(store=store.digest, **part_record(options))

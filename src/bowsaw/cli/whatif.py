@@ -23,7 +23,7 @@ from bowsaw.cli.options import (
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import MismatchError
-from bowsaw.formats.safetensors import load
+from bowsaw.formats.vocabulary import load
 from bowsaw.inference.survey import ALL, Measurement, Survey, draw_words, ways_of
 from bowsaw.inference.whatif import TRANSFERS, whatif
 from bowsaw.store import Store

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.files import atomic_write
+from bowsaw.files import StoredArrays, atomic_write
 
 
 class Checkpoint:
@@ -46,17 +46,19 @@ class Checkpoint:
 
     def load(self, max_rounds: int) -> tuple[NDArray[np.float32], list[float]] | None:
         """Return a saved state of fewer than ``max_rounds``, or None where there is none."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return None
         try:
-            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as state:
+            with StoredArrays(self._path) as state:
                 if str(state["fingerprint"]) != self._fingerprint:
                     return None
-                words = np.ascontiguousarray(state["words"], dtype=np.float32)
-                objectives = state["objectives"].tolist()
+                words, told = np.ascontiguousarray(state["words"]), state["objectives"]
+            if words.dtype != np.float32 or words.ndim != 2 or not np.isfinite(words).all():
+                return None
+            objectives = [float(value) for value in told]
         except Exception:
-            # A file of something else, or a damaged one (which makes NumPy and zipfile raise a
-            # dozen kinds of exception): the work is done again.
+            # No file, one of something else, or a damaged one (which makes NumPy and zipfile
+            # raise a dozen kinds of exception): the work is done again.
             return None
         return (words, objectives) if len(objectives) < max_rounds else None
 

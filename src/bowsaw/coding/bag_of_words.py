@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifierCV
 
 from bowsaw.bags import Bags, as_bags
+from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
 from bowsaw.codebook import Codebook, as_codebook
-from bowsaw.coding.hard import hard_histograms
-from bowsaw.coding.soft import sharpness_for, soft_histograms
+from bowsaw.coding.chunks import CHUNK_BAGS, Coder, code_on
+from bowsaw.coding.soft import sharpness_for
+from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import DataError, ParameterError
+from bowsaw.parallel.cluster import connected
+from bowsaw.parallel.estimator import OnCluster
+from bowsaw.progress import Progress
 from bowsaw.seeds import seed_from
 
 SHARPNESS_GRID = (10.0, 20.0, 40.0, 80.0, 160.0)
 _RIDGES = tuple(float(10.0**e) for e in range(-5, 2))
 
 
-class BagOfWords(TransformerMixin, BaseEstimator):
+class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
     """Code the descriptors of each bag with a codebook and pool the codes into a histogram.
 
     Parameters
@@ -45,6 +51,10 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         Draws the sample that ``perplexity`` is measured on.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
+    parallel : distributed.Client, str or None, default=None
+        A client of Dask, or the address of its scheduler: workers read and code the bags, instead
+        of threads. The bags must be those of a store that workers see under the same path. The
+        histograms are the same.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -82,6 +92,7 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         perplexity: float | None = None,
         random_state: Any = 0,
         n_jobs: int | None = -1,
+        parallel: Any = None,
         verbose: bool | int = False,
     ) -> None:
         self.codebook = codebook
@@ -90,8 +101,10 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         self.perplexity = perplexity
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.parallel = parallel
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
         """Learn what is to be learned: the words, the sharpness.
 
@@ -104,19 +117,17 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         """
         self._validate()
         bags = as_bags(X)
-        if self._learns_codebook():
-            self.codebook_ = clone(self.codebook).fit(bags, y).codebook_
-        else:
-            self.codebook_ = as_codebook(self.codebook)
-        words = self.codebook_.words_for(bags)
-        if self.coding == "soft" and self.perplexity is not None:
-            seed = seed_from(self.random_state)
-            self.sharpness_ = sharpness_for(bags, words, float(self.perplexity), seed)
-        elif self.coding == "soft" and self.sharpness == "auto":
-            self.sharpness_ = self._best_sharpness(bags, words, y)
-        elif self.sharpness != "auto":
-            self.sharpness_ = float(self.sharpness)
-        self.n_features_out_ = self.codebook_.n_words
+        with fit_task(self, int(learns(self.codebook)), X=bags, y=y) as task:
+            self.codebook_ = words_from(self.codebook, bags, y, task)
+            words = self.codebook_.words_for(bags)
+            if self.coding == "soft" and self.perplexity is not None:
+                seed = seed_from(self.random_state)
+                self.sharpness_ = sharpness_for(bags, words, float(self.perplexity), seed)
+            elif self.coding == "soft" and self.sharpness == "auto":
+                self.sharpness_ = self._best_sharpness(bags, words, y)
+            elif self.sharpness != "auto":
+                self.sharpness_ = float(self.sharpness)
+            self.n_features_in_, self.n_features_out_ = bags.n_dims, self.codebook_.n_words
         return self
 
     def transform(self, X: Bags | Iterable[ArrayLike]) -> NDArray[np.float32]:
@@ -148,20 +159,53 @@ class BagOfWords(TransformerMixin, BaseEstimator):
             )
         if not len(bags):
             return out
-        words = book.words_for(bags)
-        empty = int((bags.counts == 0).sum())
-        if empty:
-            warnings.warn(
-                f"{empty} of {len(bags)} bags have no descriptors; their rows are zero.",
-                UserWarning,
-                stacklevel=3,
-            )
-        verbose = bool(self.verbose)
-        if self.coding == "hard":
-            return hard_histograms(bags, words, out=out, n_jobs=self.n_jobs, verbose=verbose)
-        return soft_histograms(
-            bags, words, self.sharpness_in_use(), out=out, n_jobs=self.n_jobs, verbose=verbose
-        )
+        coder = self._coder(bags)
+        _warn_of_empty(bags)
+        return self._code(bags, coder, out, bool(self.verbose))
+
+    def transform_chunks(
+        self, bags: Bags
+    ) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
+        """Yield ``(first bag, histograms)`` of some consecutive bags at a time.
+
+        All together are what ``transform`` returns, and never more than a few are in memory.
+
+        Examples
+        --------
+        >>> import bowsaw as bs
+        >>> bow = bs.BagOfWords(codebook=[[0.0], [1.0]])
+        >>> [(i, rows.tolist()) for i, rows in bow.transform_chunks(bs.Bags([[0.1]]))]
+        [(0, [[1.0, 0.0]])]
+        """
+        self._validate()
+        coder = self._coder(bags)
+        _warn_of_empty(bags)
+        with connected(self.parallel) as cluster:
+            if cluster is not None:
+                yield from code_on(cluster, bags, coder)
+                return
+            for start in range(0, len(bags), CHUNK_BAGS):
+                yield start, coder.code(bags[start : start + CHUNK_BAGS], n_jobs=self.n_jobs)
+
+    def _coder(self, bags: Bags) -> Coder:
+        words = self.words_in_use().words_for(bags)
+        return Coder(words, None if self.coding == "hard" else self.sharpness_in_use())
+
+    def _code(
+        self, bags: Bags, coder: Coder, out: NDArray[np.float32], verbose: bool = False
+    ) -> NDArray[np.float32]:
+        """Write the histograms to ``out``, by threads or by the workers of a cluster."""
+        with connected(self.parallel) as cluster:
+            if cluster is None:
+                return coder.code(bags, out, self.n_jobs, verbose)
+            with (
+                Progress("coding", len(bags), show=verbose) as bar,
+                closing(code_on(cluster, bags, coder)) as chunks,
+            ):
+                for start, rows in chunks:
+                    out[start : start + len(rows)] = rows
+                    bar.step(len(rows))
+        return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return ``word0042`` and so on: the words' stable ids, the same after pruning."""
@@ -172,7 +216,7 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         if hasattr(self, "codebook_"):
             fitted: Codebook = self.codebook_
             return fitted
-        if self._learns_codebook():
+        if learns(self.codebook):
             raise NotFittedError(
                 "this BagOfWords learns its codebook: call fit with training bags first."
             )
@@ -188,12 +232,9 @@ class BagOfWords(TransformerMixin, BaseEstimator):
             )
         return float(self.sharpness)
 
-    def _learns_codebook(self) -> bool:
-        return hasattr(self.codebook, "fit")
-
     def _learns(self) -> bool:
         learns_sharpness = self.sharpness == "auto" or self.perplexity is not None
-        return self._learns_codebook() or (self.coding == "soft" and learns_sharpness)
+        return learns(self.codebook) or (self.coding == "soft" and learns_sharpness)
 
     def _validate(self) -> None:
         if self.coding not in ("hard", "soft"):
@@ -220,7 +261,8 @@ class BagOfWords(TransformerMixin, BaseEstimator):
             )
         best, chosen = -np.inf, SHARPNESS_GRID[0]
         for sharpness in SHARPNESS_GRID:
-            rooted = np.sqrt(soft_histograms(bags, words, sharpness, n_jobs=self.n_jobs))
+            out = np.empty((len(bags), len(words)), dtype=np.float32)
+            rooted = np.sqrt(self._code(bags, Coder(words, sharpness), out))
             ridge = RidgeClassifierCV(alphas=_RIDGES).fit(rooted, labels)
             if ridge.best_score_ > best:
                 best, chosen = float(ridge.best_score_), sharpness
@@ -235,3 +277,13 @@ class BagOfWords(TransformerMixin, BaseEstimator):
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _warn_of_empty(bags: Bags) -> None:
+    empty = int((bags.counts == 0).sum())
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(bags)} bags have no descriptors; their rows are zero.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw.bags import Bags
+from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.images.decode import Picture, read_picture
 from bowsaw.parallel import ordered_map
@@ -27,7 +28,7 @@ Positions = NDArray[np.float32]
 picture; (0, 0) is the centre of the top left pixel."""
 
 
-class Descriptor(TransformerMixin, BaseEstimator, ABC):
+class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
     """A transformer from pictures to Bags.
 
     Subclasses say what they are (``description``, ``scale``, ``dtype``, ``n_dims``), what they need
@@ -93,9 +94,11 @@ class Descriptor(TransformerMixin, BaseEstimator, ABC):
             )
         return picture
 
+    @with_callbacks
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Do nothing but check the parameters: there is nothing to learn."""
-        self.validate()
+        with fit_task(self, X=X, y=y):
+            self.validate()
         return self
 
     def transform(self, X: Iterable[Any]) -> Bags:

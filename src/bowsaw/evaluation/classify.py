@@ -48,11 +48,13 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bowsaw.callbacks import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.seeds import seed_from, stream
+from bowsaw.selection.folds import check_all_are_seen, check_groups, deal, n_groups_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -85,7 +87,7 @@ class _Machine(NamedTuple):
         return np.asarray(best, dtype=np.int64)
 
 
-class HistogramClassifier(ClassifierMixin, BaseEstimator):
+class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     """Linear support vector machine on histograms, with C chosen by mean per-class accuracy.
 
     Parameters
@@ -174,12 +176,15 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
             raise ParameterError("grid is empty: name at least one value of C, or give None.")
         return grid
 
+    @with_callbacks
     def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
         X_validation: ArrayLike | None = None,
         y_validation: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Choose C and train the machines on ``X`` and ``y``.
 
@@ -193,6 +198,9 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
             Histograms to choose C on. They never train the machines. Not used when C is a number.
         y_validation : array-like of shape (n_validation,), optional
             Their classes, each one of ``y``'s.
+        groups : array-like of shape (n_samples,), optional
+            What belongs together, such as photographs of one place: no group is on both sides of a
+            fold of the cross-validation that chooses C. Not used where there is none.
 
         Returns
         -------
@@ -208,11 +216,12 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
                 f"y must name at least 2 classes; got 1 class, {self.classes_[0]!r}. Add training "
                 "rows of another class."
             )
+        together = check_groups(groups, len(labels))
         mapped = self._map(X)
         norm = float(np.linalg.norm(mapped, axis=1).mean())
         self.scale_ = 1.0 / norm if norm > 0 else 1.0
         rows = mapped * self.scale_
-        with single_threaded_blas():
+        with fit_task(self, self.cv, X=X, y=y) as task, single_threaded_blas():
             if self.C != "auto":
                 self.grid_, self.scores_ = np.empty(0), np.empty(0)
                 self.C_ = float(self.C)
@@ -223,7 +232,7 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
                 scores = [self._score(truth, machine.label(held)) for machine in machines]
                 machine = machines[self._choose(grid, scores)]
             else:
-                self._choose(grid, self._cross_validate(rows, labels, grid))
+                self._choose(grid, self._cross_validate(rows, labels, grid, together, task))
                 machine = self._train(rows, labels, [self.C_])[0]
         self.coef_, self.intercept_, self.n_iter_ = machine
         if self.n_iter_ >= self.max_iter:
@@ -231,7 +240,7 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
                 f"the machine with C = {self.C_:g} was not done after max_iter = {self.max_iter} "
                 "steps; its weights are rough. Raise max_iter or tol, or ask for a smaller C.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -301,22 +310,24 @@ class HistogramClassifier(ClassifierMixin, BaseEstimator):
             )
         return held, np.searchsorted(self.classes_, names)
 
-    def _cross_validate(self, rows: Floats, labels: Labels, grid: list[float]) -> list[float]:
-        sizes = np.bincount(labels)
+    def _cross_validate(
+        self, rows: Floats, labels: Labels, grid: list[float], groups: Labels | None, task: Task
+    ) -> list[float]:
+        sizes = n_groups_of(labels, groups)
         if sizes.min() < 2:
+            what = "row" if groups is None else "group"
             raise DataError(
-                f"class {self.classes_[sizes.argmin()]!r} has 1 row, and cross-validation needs 2 "
-                "of each class. Give validation rows, or a number as C."
+                f"class {self.classes_[sizes.argmin()]!r} has 1 {what}, and cross-validation needs "
+                "2 of each class. Give validation rows, or a number as C."
             )
-        shuffled = stream(seed_from(self.random_state), "folds").permutation(len(labels))
-        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-        fold = np.empty(len(labels), dtype=np.int64)
-        fold[by_class] = np.arange(len(labels)) % self.cv
+        fold = deal(labels, self.cv, stream(seed_from(self.random_state), "folds"), groups)
+        check_all_are_seen(fold, labels, self.classes_)
         guesses = np.empty((len(grid), len(labels)), dtype=np.int64)
         for held in (fold == f for f in np.unique(fold)):
-            machines = self._train(rows[~held], labels[~held], grid)
-            for guess, machine in zip(guesses, machines, strict=True):
-                guess[held] = machine.label(rows[held])
+            with task.part("fold"):
+                machines = self._train(rows[~held], labels[~held], grid)
+                for guess, machine in zip(guesses, machines, strict=True):
+                    guess[held] = machine.label(rows[held])
         return [self._score(labels, guess) for guess in guesses]
 
     def _score(self, truth: Labels, guess: Labels) -> float:

@@ -17,21 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
+from bowsaw.callbacks import Task, fit_task, with_callbacks
 from bowsaw.checks import check_whole
-from bowsaw.codebook import Codebook, as_codebook
-from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.coding.soft import check_sharpness
+from bowsaw.codebook import Codebook
+from bowsaw.coding.plain import coded
+from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.fingerprint import codebook_digest, data_digest, plain
 from bowsaw.evaluation.recommendation import (
     Recommendation,
     SizeEstimate,
@@ -43,17 +41,18 @@ from bowsaw.evaluation.recommendation import (
     within_loss,
     within_ms,
 )
-from bowsaw.inference.state import HistogramState
+from bowsaw.evaluation.walks import Walks
 from bowsaw.progress import Progress
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
 from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector, check_labels, check_n_kept
 from bowsaw.selection.descent import refined
-from bowsaw.selection.elimination import check_sizes, eliminate
+from bowsaw.selection.elimination import check_sizes
+from bowsaw.selection.folds import check_groups
 from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
-from bowsaw.selection.trail import Trail, TrailFile
+from bowsaw.selection.routing import handed_on, of_rows, router
 
 Labels = NDArray[np.int64]
 
@@ -63,8 +62,9 @@ class PruningPath(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from. An estimator such as ``KMeansCodebook`` learns them from the bags
+        first, and in every fold of the estimate anew.
     n_kept : int or None, default=None
         The size that ``transform`` codes with; None for the smallest of the path.
     sizes : sequence of int or None, default=None
@@ -163,6 +163,7 @@ class PruningPath(Selector):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @with_callbacks
     def fit(
         self,
         X: Bags | Iterable[ArrayLike],
@@ -170,6 +171,8 @@ class PruningPath(Selector):
         *,
         known: Known | None = None,
         estimate: bool = False,
+        groups: ArrayLike | None = None,
+        **params: Any,
     ) -> Self:
         """Walk the path.
 
@@ -183,27 +186,47 @@ class PruningPath(Selector):
             What other selectors have found of the same bags and codebook.
         estimate : bool, default=False
             Make the estimate at once, so that a checkpoint serves both.
+        groups : array-like of shape (n_bags,), optional
+            What belongs together, such as photographs of one place: no group is on both sides of a
+            fold of the estimate.
+        **params
+            Metadata for ``classifier``, which asks for it by ``set_fit_request``, ``groups``, too;
+            where scikit-learn's metadata routing is enabled.
         """
-        bags, book = as_bags(X), as_codebook(self.codebook)
-        book.words_for(bags)
+        bags = as_bags(X)
         self._validate()
-        sizes = check_sizes(self.sizes, book.n_words)
-        n_kept = sizes[-1] if self.n_kept is None else check_n_kept(self.n_kept, book.n_words)
-        if n_kept < sizes[-1]:
-            sizes.append(n_kept)
         self.classes_, labels = check_labels(y, len(bags))
-        self.seed_, self.sizes_ = seed_from(self.random_state), sizes
-        self._bags, self._labels, self._book = bags, labels, book
-        self._refined: dict[int, Codebook] = {}
-        self._table: tuple[SizeEstimate, ...] | None = None
-        self.trail_, _ = self._walk(bags, labels, "", known)
-        self.selection_ = self.selection_at(n_kept)
-        self.codebook_ = self.selection_.codebook
-        self.n_features_out_ = n_kept
-        if estimate:
-            self.estimate()
-        self._file("").remove()
+        self._groups = check_groups(groups, len(bags))
+        self._for_classifier = handed_on(self, "classifier", {"groups": groups}, params)
+        n_parts = 1 + learns(self.codebook) + bool(estimate)
+        with fit_task(self, n_parts, X=bags, y=y) as task:
+            book = words_from(self.codebook, bags, y, task)
+            book.words_for(bags)
+            sizes = check_sizes(self.sizes, book.n_words)
+            n_kept = sizes[-1] if self.n_kept is None else check_n_kept(self.n_kept, book.n_words)
+            if n_kept < sizes[-1]:
+                sizes.append(n_kept)
+            self.seed_, self.sizes_ = seed_from(self.random_state), sizes
+            self._bags, self._labels, self._book = bags, labels, book
+            self._refined: dict[int, Codebook] = {}
+            self._table: tuple[SizeEstimate, ...] | None = None
+            names = ("score", "repair", "coding", "sharpness", "checkpoint", "n_jobs")
+            told = {name: getattr(self, name) for name in names}
+            classes = [str(label) for label in self.classes_]
+            self._walks = Walks(sizes=sizes, classes=classes, seed=self.seed_, **told)
+            how: dict[str, Any] = {"show": bool(self.verbose) and not task.heard, "task": task}
+            self.trail_, _ = self._walks.walk(book, bags, labels, known=known, **how)
+            self.selection_ = self.selection_at(n_kept)
+            self.codebook_ = self.selection_.codebook
+            self.n_features_in_, self.n_features_out_ = bags.n_dims, n_kept
+            if estimate:
+                self._estimate(task)
+        self._walks.file().remove()
         return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return who wants which metadata: itself, and ``classifier``."""
+        return router(self, classifier=self.classifier)
 
     # -- sizes -----------------------------------------------------------------------------------
 
@@ -253,17 +276,29 @@ class PruningPath(Selector):
         """
         check_is_fitted(self, "trail_")
         if self._table is None:
-            folds = deal(self._labels, self.cv, self.seed_)
-            n_folds = int(folds.max()) + 1
-            found = np.empty((n_folds, len(self.sizes_)))
-            with Progress("folds", found.size, show=self.verbose) as bar:
-                for fold in range(n_folds):
-                    for column, right in enumerate(self._fold(folds == fold, f".fold{fold}")):
-                        found[fold, column] = right
-                        bar.step(note=f"{self.sizes_[column]} words {right:.3f}")
+            self._table = self._estimate(Task())
+        return self._table
+
+    def _estimate(self, task: Task) -> tuple[SizeEstimate, ...]:
+        folds = deal(self._labels, self.cv, self.seed_, self._groups)
+        n_folds = int(folds.max()) + 1
+        found = np.empty((n_folds, len(self.sizes_)))
+        show = bool(self.verbose) and not task.heard
+        with (
+            task.part("estimate", n_folds) as told,
+            Progress("folds", found.size, show=show) as bar,
+        ):
             for fold in range(n_folds):
-                self._file(f".fold{fold}").remove()
-            self._table = summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
+                with told.part("fold", len(self.sizes_)) as sizes:
+                    rights = self._fold(folds == fold, f".fold{fold}")
+                    for column, size in enumerate(self.sizes_):
+                        with sizes.part(f"{size} words"):
+                            right = next(rights)
+                        found[fold, column] = right
+                        bar.step(note=f"{size} words {right:.3f}")
+        for fold in range(n_folds):
+            self._walks.file(f".fold{fold}").remove()
+        self._table = summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
         return self._table
 
     def recommend(
@@ -310,71 +345,29 @@ class PruningPath(Selector):
         """Yield the accuracy of every stop on the bags held out."""
         train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
         seen, unseen = self._labels[~held], self._labels[held]
-        trail, state = self._walk(train, seen, name)
+        book = self._book
+        if learns(self.codebook):
+            # The words, too, are learned without the bags held out.
+            book = words_from(self.codebook, train, self.classes_[seen])
+        trail, state = self._walks.walk(book, train, seen, name)
 
         def histograms() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
             for size in self.sizes_:
-                words = self._book.only(self._book.ids[trail.at(size)])
+                words = book.only(book.ids[trail.at(size)])
                 if self._is_refined(size):
                     words = self._refine(words, train, seen)
-                    learned: NDArray[Any] = self._coder(words).transform(train)
+                    learned: NDArray[Any] = self._coded(train, words)
                 else:
                     # The state is exact, or for soft codes within its bound, so these are the
                     # histograms of coding anew.
                     learned = state.reset(words.ids).histograms.copy()
-                yield learned, self._coder(words).transform(test)
+                yield learned, self._coded(test, words)
 
-        yield from accuracies(
-            histograms(), seen, unseen, len(self.classes_), self.classifier, self.n_jobs
-        )
+        metadata = of_rows(self._for_classifier, self._bags, np.flatnonzero(~held))
+        how = (len(self.classes_), self.classifier, self.n_jobs, metadata)
+        yield from accuracies(histograms(), seen, unseen, *how)
 
     # -- parts -----------------------------------------------------------------------------------
-
-    def _walk(
-        self, bags: Bags, labels: Labels, name: str, known: Known | None = None
-    ) -> tuple[Trail, HistogramState]:
-        show = bool(self.verbose and not name)
-        shared = known if known is not None and known.is_of(self._book, bags) else None
-        source = shared or Known(self._book, bags)
-        state = source.state(self.coding, "exact", self.sharpness, self.n_jobs, show)
-        if shared:
-            state.reset(self._book.ids)
-        score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
-        trail = eliminate(
-            state,
-            score,
-            self.sizes_,
-            repair=self.repair,
-            seed=self.seed_,
-            file=self._file(name, self._fingerprint(bags, labels, score)),
-            show=show,
-        )
-        return trail, state
-
-    def _file(self, name: str, fingerprint: dict[str, Any] | None = None) -> TrailFile:
-        """Return the checkpoint of the path or of a fold; to be removed, none need be known."""
-        if self.checkpoint is None:
-            return TrailFile(None)
-        path = Path(self.checkpoint)
-        return TrailFile(path.with_name(path.name + name), fingerprint)
-
-    def _fingerprint(self, bags: Bags, labels: Labels, score: Score) -> dict[str, Any] | None:
-        """Return what a trail depends on; None where no file needs it, for hashing takes time."""
-        if self.checkpoint is None:
-            return None
-        # What the score was told, and nothing that it has learned.
-        options = {key: told for key, told in vars(score).items() if "_" not in (key[0], key[-1])}
-        return {
-            "bags": data_digest(bags, labels, [str(label) for label in self.classes_]),
-            "codebook": codebook_digest(self._book),
-            "sizes": self.sizes_,
-            "score": [score.name, plain(options)],
-            "repair": int(self.repair),
-            "coding": self.coding,
-            "sharpness": float(self.sharpness) if self.coding == "soft" else None,
-            "seed": self.seed_,
-            "version": __version__,
-        }
 
     def _is_refined(self, n_words: int) -> bool:
         return self.refine > 0 and n_words < self._book.n_words
@@ -389,8 +382,8 @@ class PruningPath(Selector):
             raise KeyboardInterrupt
         return found.codebook
 
-    def _coder(self, words: Codebook) -> BagOfWords:
-        return BagOfWords(words, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs)
+    def _coded(self, bags: Bags, words: Codebook) -> NDArray[np.float32]:
+        return coded(bags, words, self.coding, self.sharpness, self.n_jobs)
 
     def _milliseconds(self, n_words: int) -> float:
         return milliseconds_per_image(
@@ -398,8 +391,6 @@ class PruningPath(Selector):
         )
 
     def _validate(self) -> None:
-        if self.coding not in ("hard", "soft"):
-            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
-        check_sharpness(self.sharpness)
+        self._check_coding()
         for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
             check_whole(getattr(self, name), name, least)

@@ -57,7 +57,7 @@ from bowsaw.evaluation.fingerprint import (
 from bowsaw.evaluation.leak import check_leaks
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.evaluation.result import Evaluation, Record
-from bowsaw.files import atomic_write
+from bowsaw.files import atomic_write, regular_bytes
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.seeds import check_seed
 
@@ -321,7 +321,7 @@ def _finished(resume: str | PathLike[str] | None, name: str) -> dict[int, list[R
     """Return the records of the splits that an earlier run of the same experiment has finished."""
     if resume is None or not Path(resume).exists():
         return {}
-    earlier = Evaluation.from_json(Path(resume).read_bytes(), source=str(resume))
+    earlier = Evaluation.from_json(regular_bytes(Path(resume)), source=str(resume))
     known: dict[int, list[Record]] = {}
     if earlier.fingerprint == name:
         for record in earlier.records:

@@ -21,7 +21,7 @@ lucky. The recommendation carries the standard error of its loss, so that this c
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,6 +37,8 @@ from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map
 from bowsaw.seeds import stream
+from bowsaw.selection.folds import check_all_are_seen, n_groups_of
+from bowsaw.selection.folds import deal as deal_to_folds
 
 BYTES_OF_A_NUMBER = 4
 """Words are held in float32."""
@@ -99,11 +101,17 @@ class Recommendation:
         )
 
 
-def deal(labels: NDArray[np.int64], n_folds: int, seed: int) -> NDArray[np.int64]:
+def deal(
+    labels: NDArray[np.int64],
+    n_folds: int,
+    seed: int,
+    groups: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """Return the fold of each bag, every class spread evenly over as many folds as it allows.
 
     There are no more folds than the smallest class has bags, so that each class is tested in each
-    fold; two bags of each class at least are needed.
+    fold; two bags of each class at least are needed. With ``groups``, which are dealt as a whole
+    (:mod:`bowsaw.selection.folds`), that is: no more than it has groups, and two groups.
 
     Examples
     --------
@@ -112,16 +120,16 @@ def deal(labels: NDArray[np.int64], n_folds: int, seed: int) -> NDArray[np.int64
     >>> sorted(folds[:4].tolist()), sorted(folds[4:].tolist())
     ([0, 0, 1, 1], [0, 1])
     """
-    sizes = np.bincount(labels)
+    sizes = n_groups_of(labels, groups)
     if sizes.min() < 2:
+        what = "bags" if groups is None else "groups"
         raise DataError(
-            f"an estimate needs at least 2 bags of each class; class number {int(sizes.argmin())} "
-            f"has {int(sizes.min())}. Add bags, or leave the class out."
+            f"an estimate needs at least 2 {what} of each class; class number "
+            f"{int(sizes.argmin())} has {int(sizes.min())}. Add {what}, or leave the class out."
         )
-    shuffled = stream(seed, "path", "folds").permutation(len(labels))
-    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    folds = np.empty(len(labels), dtype=np.int64)
-    folds[by_class] = np.arange(len(labels)) % min(n_folds, int(sizes.min()))
+    rng = stream(seed, "path", "folds")
+    folds = deal_to_folds(labels, min(n_folds, int(sizes.min())), rng, groups)
+    check_all_are_seen(folds, labels, np.arange(len(sizes)))
     return folds
 
 
@@ -132,6 +140,7 @@ def accuracies(
     n_classes: int,
     classifier: Any = None,
     n_jobs: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Iterator[float]:
     """Train a classifier on each pair's first histograms and test it on the second.
 
@@ -147,6 +156,8 @@ def accuracies(
         Cloned for every pair; None for ``HistogramClassifier(C=4.0)``.
     n_jobs : int or None, default=None
         Threads that share the pairs.
+    metadata : mapping, optional
+        What else the classifier's ``fit`` is told of the bags to learn from.
 
     Yields
     ------
@@ -156,7 +167,7 @@ def accuracies(
 
     def one(pair: tuple[NDArray[Any], NDArray[Any]]) -> float:
         model = HistogramClassifier(C=DEFAULT_C) if classifier is None else clone(classifier)
-        guess = model.fit(pair[0], seen).predict(pair[1])
+        guess = model.fit(pair[0], seen, **(metadata or {})).predict(pair[1])
         return mean_class_accuracy(unseen, guess, n_classes)
 
     yield from ordered_map(one, histograms, n_jobs)

@@ -45,11 +45,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checks import parse_json
 from bowsaw.errors import FormatError, ParameterError
 
 FORMAT = "bowsaw evaluation"
@@ -210,7 +212,7 @@ class Evaluation:
         Evaluation
         """
         try:
-            content = json.loads(text)
+            content = parse_json(text)
         except ValueError as error:
             raise FormatError(
                 f"{source} is not JSON ({error}). Give a file that bowsaw evaluate has written."
@@ -226,11 +228,8 @@ class Evaluation:
             )
         try:
             records = list(content["records"])
-            missing = {
-                key for record in records for key in Record.__required_keys__ - record.keys()
-            }
-            if missing:
-                raise KeyError(*sorted(missing))
+            for record in records:
+                _check_kinds(record)
             return cls(
                 records,
                 tuple(content["classes"]),
@@ -243,3 +242,24 @@ class Evaluation:
             raise FormatError(
                 f"{source} is a damaged evaluation ({error!r}). Delete it and evaluate again."
             ) from error
+
+
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("split", "n_words", "n_codebook", "n_train", "n_test"), int),
+    **dict.fromkeys(("accuracy", "C"), (int, float)),
+    **dict.fromkeys(("class_accuracy", "confusion", "C_grid", "C_scores"), list),
+    "mapping": str,
+    "sharpness": (int, float, NoneType),
+    "seconds": dict,
+}
+
+
+def _check_kinds(record: Any) -> None:
+    """Refuse a record that lacks something or has a value of another kind."""
+    if missing := Record.__required_keys__ - record.keys():
+        raise KeyError(*sorted(missing))
+    for name, kind in _KINDS.items():
+        if not isinstance(record[name], kind) or isinstance(record[name], bool):
+            raise TypeError(f"{name} is {str(record[name])[:40]}")
+    for name in ("class_accuracy", "confusion"):
+        np.array(record[name], dtype=np.float64)

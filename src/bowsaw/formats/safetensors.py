@@ -8,42 +8,54 @@ Tensors: ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, 
 turned over would go unnoticed.
 
 Reading runs nothing: safetensors holds arrays and text only. Equal codebooks give equal bytes.
+
+The reader is our own: eight bytes of length, a header in JSON, the arrays one after another without
+a gap; the header's claims are held against the file's length before anything is made of them. A
+safetensors file of somebody else's gives its matrices.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
-from bowsaw.errors import FormatError
+from bowsaw.errors import BowsawError, FormatError
 from bowsaw.files import atomic_write
+from bowsaw.formats.bounded import Source, shown
+from bowsaw.formats.matrices import Axes, Matrices
 
 FORMAT = "bowsaw-codebook"
 VERSION = "1"
 
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+_MOST_HEADER = 100_000_000
+_MOST_AXES = 32
+
 
 def save(codebook: Codebook, path: str | PathLike[str]) -> None:
-    """Write a codebook; the file appears whole or not at all.
+    """Write a codebook as safetensors; the file appears whole or not at all.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import bowsaw as bs
     >>> file = Path(tempfile.mkdtemp()) / "book.safetensors"
-    >>> bs.save(bs.Codebook([[0.0], [1.0]]), file)
-    >>> bs.load(file)
+    >>> save(Codebook([[0.0], [1.0]]), file)
+    >>> load(file)
     Codebook(2 words of 1, scale 1)
     """
     tensors: dict[str, NDArray[Any]] = {"words": codebook.words, "ids": codebook.ids}
@@ -67,30 +79,43 @@ def load(path: str | PathLike[str]) -> Codebook:
     source = Path(path)
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make a codebook with «bowsaw train».")
+    with source.open("rb") as file:
+        try:
+            found = read_safetensors(file)
+        except FormatError as error:
+            raise FormatError(
+                f"{source} cannot be read as a codebook: {error}. Make it anew with «bowsaw train»."
+            ) from error
+    if not isinstance(found, Codebook):
+        raise FormatError(
+            f"{source} is a safetensors file but not a codebook of bowsaw's. Make one with "
+            "«bowsaw train»."
+        )
+    return found
+
+
+def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
+    """Return our codebook, or the matrices of a safetensors file of another's."""
+    tensors, metadata, refused = tensors_of(file)
+    if metadata.get("format") != FORMAT:
+        if metadata.get("format", "").startswith("bowsaw-"):
+            raise FormatError(f"it is a {shown(metadata['format'], 40)}, not a codebook")
+        for name, array in list(tensors.items()):
+            if array.ndim != 2 or not array.size or array.dtype.kind not in "iuf":
+                refused[name] = f"{array.dtype} of shape {array.shape}, not a matrix of numbers"
+                del tensors[name]
+        return Matrices("safetensors", Axes.PROBABLY_ROWS, tensors, refused)
+    if metadata.get("format_version") != VERSION:
+        raise FormatError(
+            f"it has codebook format {shown(metadata.get('format_version'))}, and this version of "
+            f"bowsaw reads {VERSION}. Install the version that wrote it"
+        )
+    names = {*tensors, *refused}
+    if refused or not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:
+        raise FormatError(f"it holds tensors {shown(sorted(names))}: it is damaged")
+    if metadata.pop("digest", None) != _digest(tensors, metadata):
+        raise FormatError("its content does not match its checksum")
     try:
-        # The library below calls a file that may not be read «not found».
-        source.open("rb").close()
-        with safe_open(source, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise FormatError(
-                    f"{source} is a safetensors file but not a codebook of bowsaw's. Make one with "
-                    "«bowsaw train»."
-                )
-            if metadata.get("format_version") != VERSION:
-                raise FormatError(
-                    f"{source} has codebook format {metadata.get('format_version')}, and this "
-                    f"version of bowsaw reads {VERSION}. Install the version that wrote it."
-                )
-            names = set(file.keys())
-            if not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:
-                raise FormatError(
-                    f"{source} holds tensors {sorted(names)}: it is damaged. Make it anew with "
-                    "«bowsaw train»."
-                )
-            tensors = {name: file.get_tensor(name) for name in names}
-        if metadata.pop("digest", None) != _digest(tensors, metadata):
-            raise ValueError("its content does not match its checksum")
         return Codebook(
             tensors["words"],
             tensors["ids"],
@@ -100,13 +125,78 @@ def load(path: str | PathLike[str]) -> Codebook:
             provenance=_mapping(metadata["provenance"]),
             trained_on=tensors.get("trained_on"),
         )
-    except FormatError:
-        raise
-    except Exception as error:
-        # Damaged bytes make the parsers below raise many kinds of exception; all mean the same.
-        raise FormatError(
-            f"{source} cannot be read as a codebook: {error}. Make it anew with «bowsaw train»."
-        ) from error
+    except (BowsawError, KeyError, ValueError, RecursionError) as error:
+        raise FormatError(f"it is damaged ({shown(error, 200)})") from error
+
+
+def tensors_of(
+    file: BinaryIO,
+) -> tuple[dict[str, NDArray[Any]], dict[str, str], dict[str, str]]:
+    """Return the arrays of a safetensors file, its metadata, and why other tensors are not read.
+
+    Examples
+    --------
+    >>> import io
+    >>> tensors_of(io.BytesIO(to_bytes({"a": np.ones(2)}, {"made": "by hand"})))
+    ({'a': array([1., 1.])}, {'made': 'by hand'}, {})
+    """
+    source = Source(file)
+    n_header = source.number("<u8", "the header's length")
+    if n_header > _MOST_HEADER:
+        raise FormatError(f"its header should take {n_header:,} bytes, more than {_MOST_HEADER:,}")
+    header = _header(source.take(n_header, "the header"))
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise FormatError("its metadata are not texts")
+    data = source.take(source.left, "the tensors")
+    tensors, refused, places = {}, {}, []
+    for name, about in header.items():
+        try:
+            kind, shape = about["dtype"], about["shape"]
+            begin, end = about["data_offsets"]
+            whole = all(type(n) is int and 0 <= n < 2**48 for n in (*shape, begin, end))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"its tensor {shown(name)!r} is not described") from error
+        if not whole or not begin <= end <= len(data) or len(shape) > _MOST_AXES:
+            raise FormatError(f"its tensor {shown(name)!r} is not within the file")
+        places.append((begin, end))
+        if kind not in _TYPES:
+            refused[name] = f"of type {shown(kind, 20)!r}, which is not read"
+            continue
+        dtype = np.dtype(_TYPES[kind])
+        if math.prod(shape) * dtype.itemsize != end - begin:
+            raise FormatError(
+                f"its tensor {shown(name)!r} of shape {shape} takes other than its bytes"
+            )
+        if 0 in shape and len(shape) > 1:
+            refused[name] = f"empty, of shape {shape}"
+            continue
+        values = np.frombuffer(data[begin:end], dtype)
+        tensors[name] = values.reshape(shape)
+    at = 0
+    for begin, end in sorted(places):
+        if begin != at:
+            raise FormatError("its tensors overlap or leave a gap")
+        at = end
+    if at != len(data):
+        raise FormatError(f"{len(data) - at:,} bytes follow its tensors")
+    return tensors, metadata, refused
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a name is there twice")
+        return found
+
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=without_twins)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"its header is not JSON ({shown(error)})") from error
+    if not isinstance(found, dict):
+        raise FormatError("its header is not an object")
+    return found
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from bowsaw.errors import FormatError
 from bowsaw.evaluation.arena.claims.verdicts import verdicts
 from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.files import atomic_write
@@ -50,7 +51,19 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | No
         Where a record is missing, damaged or of another version; names the file and the line.
     """
     target = Path(folder) / "index.html" if path is None else Path(path)
-    page = page_html(read_run(folder))
+    run = read_run(folder)
+    try:
+        page = page_html(run)
+    except FormatError:
+        raise
+    except Exception as error:
+        # Records that something else than bowsaw has changed fail in as many ways as there are
+        # numbers in them; all mean the same.
+        told = " ".join(repr(error).split())[:200]
+        raise FormatError(
+            f"the records in {folder} do not make a page ({told}). Delete the line that was "
+            "changed, or run the comparison again."
+        ) from error
     with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
     return target

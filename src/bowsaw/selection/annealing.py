@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.callbacks import Task
 from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
@@ -114,12 +115,12 @@ class Annealing(Selector):
     score_ : float
         The score of the result.
     interrupted_ : bool
-        Whether Ctrl-C ended the search before its time.
+        Whether Ctrl-C or a callback ended the search before its time.
 
     Notes
     -----
-    Ctrl-C ends the search and keeps the best so far; ``accepted_`` tells how far it came. With a
-    checkpoint, the same call goes on from there.
+    Ctrl-C, or a callback of scikit-learn that asks to stop, ends the search and keeps the best so
+    far; ``accepted_`` tells how far it came. With a checkpoint, the same call goes on from there.
 
     Examples
     --------
@@ -207,6 +208,8 @@ class Annealing(Selector):
             verbose=verbose,
         )
 
+    _n_parts = 1
+
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
@@ -215,11 +218,12 @@ class Annealing(Selector):
         seed = seed_from(self.random_state)
         start = stream(seed, "annealing", "start").choice(book.n_words, n_kept, replace=False)
         state = self._known.state(
-            self.coding, self.transfer, self.sharpness, self.n_jobs, self.verbose
+            self.coding, self.transfer, self.sharpness, self.n_jobs, self._shows()
         ).reset(book.ids[start])
         search = Search(state, self._begin(labels, bags), self._proposals(book), seed)
         saved = SearchCheckpoint(self.checkpoint, self._fingerprint(bags, labels, book, seed))
-        whole = self._run(search, saved)
+        with self._task.part("annealing", self.n_steps) as task:
+            whole = self._run(search, saved, book, task)
         self.interrupted_ = not whole
         self.best_, self.last_ = (
             book.ids[np.sort(found)] for found in (search.best, search.present)
@@ -243,7 +247,7 @@ class Annealing(Selector):
             saved.remove()
         return selection
 
-    def _run(self, search: Search, saved: SearchCheckpoint) -> bool:
+    def _run(self, search: Search, saved: SearchCheckpoint, book: Codebook, task: Task) -> bool:
         """Try the moves; return whether all of them were, and not fewer because of Ctrl-C."""
         record = saved.load()
         if record is not None:
@@ -254,7 +258,7 @@ class Annealing(Selector):
         # Not kept in the record: the steps done before follow from the first temperature.
         temperatures = [self._temperature(t, search.first) for t in range(search.n_steps)]
         whole = True
-        with Progress("annealing", self.n_steps, show=self.verbose) as bar:
+        with Progress("annealing", self.n_steps, show=self._shows()) as bar:
             bar.step(search.n_steps)
             try:
                 for step in range(search.n_steps, self.n_steps if search.can_move else 0):
@@ -265,8 +269,13 @@ class Annealing(Selector):
                             saved.save(record)
                             written = time.monotonic()
                     temperatures.append(self._temperature(step, search.first))
-                    search.step(temperatures[-1])
+                    with task.part("step", fitted=lambda: self._so_far(search, book)):
+                        search.step(temperatures[-1])
                     bar.step(note=_note(search))
+                    if task.stopped and search.n_steps < self.n_steps:
+                        saved.save(record)
+                        whole = False
+                        break
             except KeyboardInterrupt:
                 # The last step may be half done, in the state and in the score; the best and the
                 # record are whole.
@@ -277,6 +286,14 @@ class Annealing(Selector):
         # The move that was cut short has a temperature and no result.
         self.temperatures_ = np.array(temperatures[: search.n_steps], dtype=np.float64)
         return whole
+
+    def _so_far(self, search: Search, book: Codebook) -> dict[str, Any]:
+        """Return what a fit that ended here would have learned."""
+        best = search.best if self.returns == "best" else search.present
+        kept = book.ids[np.sort(best)]
+        words = book.only(kept)
+        selection = Selection(method="annealing", codes_with="pruned", codebook=words, kept=kept)
+        return {"selection_": selection, "codebook_": words, "n_features_out_": len(kept)}
 
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":

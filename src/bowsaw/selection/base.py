@@ -14,19 +14,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.codebook import Codebook, as_codebook
-from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.callbacks import CallbackSupport, Task, fit_task, with_callbacks
+from bowsaw.codebook import Codebook
+from bowsaw.coding.plain import coded
 from bowsaw.coding.soft import check_sharpness
+from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
 
 
-class Selector(TransformerMixin, BaseEstimator):
+class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     """A method that chooses words of a codebook from bags and, mostly, their labels.
 
     Subclasses have at least the parameters ``codebook``, ``n_kept``, ``coding``, ``sharpness`` and
-    ``n_jobs``, and fill in ``_select``.
+    ``n_jobs``, and fill in ``_select``. As ``codebook`` an estimator that learns one will do, such
+    as ``KMeansCodebook(500)``: it is fitted on the same bags first.
 
     Attributes
     ----------
@@ -36,6 +39,8 @@ class Selector(TransformerMixin, BaseEstimator):
         The codebook to code with: the kept words alone, or the full one.
     classes_ : ndarray
         The labels, where there were any.
+    n_features_in_ : int
+        Dimensions of a descriptor.
     """
 
     codebook: Any
@@ -44,11 +49,15 @@ class Selector(TransformerMixin, BaseEstimator):
     sharpness: float
     n_jobs: int | None
     _known: Known
+    _task: Task
 
+    _n_parts = 0
+    """Parts of a fit that callbacks are told of, at most."""
     _needs_labels = True
     _learns = True
     """Whether the choice depends on the bags: their images can then no longer test it."""
 
+    @with_callbacks
     def fit(
         self,
         X: Bags | Iterable[ArrayLike],
@@ -68,28 +77,41 @@ class Selector(TransformerMixin, BaseEstimator):
             What other selectors have found of the same bags and codebook; makes this one quicker
             and changes nothing else. One of other bags or another codebook is not used.
         """
-        bags, book = as_bags(X), as_codebook(self.codebook)
-        book.words_for(bags)
-        if self.coding not in ("hard", "soft"):
-            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
-        check_sharpness(self.sharpness)
-        n_kept = check_n_kept(self.n_kept, book.n_words)
+        bags = as_bags(X)
+        self._check_coding()
         labels = None
         if self._needs_labels:
             self.classes_, labels = check_labels(y, len(bags))
         elif y is not None:
             check_length(np.asarray(y), len(bags))
-        self._known = known if known is not None and known.is_of(book, bags) else Known(book, bags)
-        try:
-            selection = self._select(bags, labels, book, n_kept)
-        finally:
-            del self._known
-        if self._learns and selection.codes_with == "pruned":
-            selection = replace(selection, codebook=selection.codebook.taught_by(bags))
-        self.selection_ = selection
-        self.codebook_ = self.selection_.codebook
-        self.n_features_out_ = self.selection_.n_columns
+        with fit_task(self, self._n_parts + learns(self.codebook), X=bags, y=y) as task:
+            book = words_from(self.codebook, bags, y, task)
+            book.words_for(bags)
+            n_kept = check_n_kept(self.n_kept, book.n_words)
+            self._task = task
+            self._known = (
+                known if known is not None and known.is_of(book, bags) else Known(book, bags)
+            )
+            try:
+                selection = self._select(bags, labels, book, n_kept)
+            finally:
+                del self._known, self._task
+            if self._learns and selection.codes_with == "pruned":
+                selection = replace(selection, codebook=selection.codebook.taught_by(bags))
+            self.selection_ = selection
+            self.codebook_ = self.selection_.codebook
+            self.n_features_in_ = bags.n_dims
+            self.n_features_out_ = self.selection_.n_columns
         return self
+
+    def _check_coding(self) -> None:
+        if self.coding not in ("hard", "soft"):
+            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
+        check_sharpness(self.sharpness)
+
+    def _shows(self) -> bool:
+        """Return whether to draw bars: where a person asked, and no callback draws."""
+        return bool(getattr(self, "verbose", False)) and not self._task.heard
 
     def _full_histograms(self) -> NDArray[np.float32]:
         """Return the bags' histograms under the whole codebook, coded as the selector says."""
@@ -104,10 +126,8 @@ class Selector(TransformerMixin, BaseEstimator):
     def transform(self, X: Bags | Iterable[ArrayLike]) -> NDArray[np.float32]:
         """Return the histograms of new bags under the selection, ``(n_bags, n_columns)``."""
         check_is_fitted(self, "selection_")
-        coder = BagOfWords(
-            self.codebook_, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs
-        )
-        return self.selection_.reduce(coder.transform(as_bags(X)))
+        how = (self.coding, self.sharpness, self.n_jobs)
+        return self.selection_.reduce(coded(as_bags(X), self.codebook_, *how))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns: words by id, groups by number."""

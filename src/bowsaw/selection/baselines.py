@@ -262,6 +262,8 @@ class Retrained(Selector):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _n_parts = 1
+
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
@@ -276,8 +278,10 @@ class Retrained(Selector):
             init_sample=self.init_sample,
             random_state=seed,
             n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        ).fit(images)
+            verbose=self._shows(),
+        )
+        with self._task.handed("k-means", trainer):
+            trainer.fit(images)
         trained = trainer.codebook_
         return Selection(
             method="retrained k-means",

@@ -38,6 +38,7 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
 from bowsaw.errors import DataError
 from bowsaw.selection._bottleneck_kernel import union_losses
 from bowsaw.selection.base import check_labels
@@ -151,7 +152,7 @@ class _InformationLosses:
         self._terms = self._terms[slots]
 
 
-class Bottleneck(TransformerMixin, BaseEstimator):
+class Bottleneck(CallbackSupport, TransformerMixin, BaseEstimator):
     """Merge the columns of histograms by the information bottleneck.
 
     For histograms that exist already, of whatever kind; :class:`BottleneckSelector` does the same
@@ -192,6 +193,7 @@ class Bottleneck(TransformerMixin, BaseEstimator):
         self.n_kept = n_kept
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Merge the words.
 
@@ -208,10 +210,11 @@ class Bottleneck(TransformerMixin, BaseEstimator):
         )
         _check_not_negative(histograms)
         self.classes_, codes = check_labels(labels, len(histograms))
-        table = word_class_table(histograms, codes, len(self.classes_))
-        self.information_ = information(table)
-        self.tree_ = bottleneck_tree(table, self.n_jobs)
-        self.groups_ = self.tree_.groups_at(n_kept)
+        with fit_task(self, X=histograms, y=labels):
+            table = word_class_table(histograms, codes, len(self.classes_))
+            self.information_ = information(table)
+            self.tree_ = bottleneck_tree(table, self.n_jobs)
+            self.groups_ = self.tree_.groups_at(n_kept)
         return self
 
     def groups_at(self, n_groups: int) -> NDArray[np.int64]:

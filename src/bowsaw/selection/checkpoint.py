@@ -15,8 +15,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bowsaw.checks import parse_json
 from bowsaw.errors import ParameterError
-from bowsaw.files import atomic_write
+from bowsaw.files import atomic_write, regular_bytes
 
 SECONDS = 3.0
 
@@ -61,9 +62,9 @@ class SearchCheckpoint:
         if self._path is None:
             return None
         try:
-            found = json.loads(self._path.read_bytes())
-            mine = found["fingerprint"] == self._fingerprint
-            return dict(found["record"]) if mine else None
+            found = parse_json(regular_bytes(self._path))
+            record = found["record"] if found["fingerprint"] == self._fingerprint else None
+            return record if isinstance(record, dict) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.callbacks import Task
 from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
@@ -66,6 +67,7 @@ def refined(
     random_state: Any = 0,
     n_jobs: int | None = -1,
     verbose: bool = False,
+    task: Task | None = None,
 ) -> Refined:
     """Move words so that the leave-one-out error of their histograms falls.
 
@@ -101,6 +103,8 @@ def refined(
         Threads; the result is the same for any number.
     verbose : bool, default=False
         Show progress on a terminal.
+    task : Task, optional
+        The fit that this is a part of, for callbacks.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def refined(
 
     Notes
     -----
-    Ctrl-C ends it with the words so far; ``errors`` tells how many steps were done.
+    Ctrl-C, or a callback, ends it with the words so far; ``errors`` tells how many steps were done.
 
     Examples
     --------
@@ -158,17 +162,24 @@ def refined(
     walk = Walk(start, slopes, n_steps, rate)
     walk.restore(saved.load())
     written = time.monotonic()
-    with Progress("refining", n_done, show=verbose) as bar, single_threaded_blas():
+    with (
+        (task or Task()).part("refining", n_done) as steps,
+        Progress("refining", n_done, show=verbose) as bar,
+        single_threaded_blas(),
+    ):
         bar.step(len(walk.errors))
         try:
-            while len(walk.errors) < n_done:
-                bar.step(note=f"error {walk.step():.4f}")
+            while len(walk.errors) < n_done and not steps.stopped:
+                with steps.part("step"):
+                    error = walk.step()
+                bar.step(note=f"error {error:.4f}")
                 if time.monotonic() - written > saved.seconds:
                     saved.save(walk.record())
                     written = time.monotonic()
         except KeyboardInterrupt:
             if not walk.errors:
                 raise
+        if len(walk.errors) < n_done:
             # The words so far are words; the same call goes on from the file.
             saved.save(walk.record())
         else:

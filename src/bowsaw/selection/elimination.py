@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.callbacks import Task
 from bowsaw.errors import ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.progress import Progress
@@ -99,6 +100,7 @@ def eliminate(
     seed: int = 0,
     file: TrailFile | None = None,
     show: bool = False,
+    task: Task | None = None,
 ) -> Trail:
     """Let words go, one stop after the other.
 
@@ -118,6 +120,9 @@ def eliminate(
         Written after every stop; stops that it holds already are not done again.
     show : bool, default=False
         Show progress on a terminal.
+    task : Task, optional
+        The fit that this is a part of, for callbacks, which are told of the stops. They cannot end
+        it before its last: a path has all its sizes.
 
     Returns
     -------
@@ -138,17 +143,21 @@ def eliminate(
     file = TrailFile(None) if file is None else file
     stops = file.load()[: len(sizes)]
     walk = _Walk(state, score)
-    with Progress("elimination", sizes[0] - sizes[-1], show=show) as bar:
+    with (
+        (task or Task()).part("elimination", len(sizes)) as told,
+        Progress("elimination", sizes[0] - sizes[-1], show=show) as bar,
+    ):
         if not stops:
             stops.append(walk.stop(np.arange(sizes[0]), np.empty(0, dtype=np.int64), 0, None))
             file.save(stops)
         bar.step(sizes[0] - stops[-1].n_kept)
         for size in sizes[len(stops) :]:
             rng = stream(seed, "elimination", size)
-            walk.begin(stops[-1].kept)
-            fell = walk.drop_to(size, rng, bar)
-            n_tries = math.ceil(repair * min(1, FULL_REPAIR / size))
-            stops.append(walk.stop(walk.positions(), fell, n_tries, rng))
+            with told.part(f"{size} words"):
+                walk.begin(stops[-1].kept)
+                fell = walk.drop_to(size, rng, bar)
+                n_tries = math.ceil(repair * min(1, FULL_REPAIR / size))
+                stops.append(walk.stop(walk.positions(), fell, n_tries, rng))
             file.save(stops)
     return Trail(stops)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.plain import coded
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import whatif
 
@@ -74,8 +74,7 @@ class Known:
         """Return the histograms of all words, ``(n_bags, n_words)``; not to be written to."""
 
         def make() -> NDArray[np.float32]:
-            coder = BagOfWords(self.codebook, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
-            found: NDArray[np.float32] = coder.transform(self.bags)
+            found = coded(self.bags, self.codebook, coding, sharpness, n_jobs)
             found.setflags(write=False)
             return found
 

@@ -11,9 +11,10 @@ where the error is least is as far as all bags then move the words; that may be 
 words to begin with are chosen anew in each fold, by the rest alone: had the bags held out helped to
 choose them, not to move them would look better than it is.
 
-The only bag of a class is never held out. The fewer bags, the more folds: 5 of 5 with 100 bags, 2
-with 250, 1 from 334 up. **Cost**: for each
-fold four fifths of the choice and of the walk, and coding the bags at each mark.
+Bags of one group are held out together (:mod:`bowsaw.selection.folds`). What would leave a class
+without bags, such as its only one, is never held out. The fewer bags, the more folds: 5 of 5 with
+100 bags, 2 with 250, 1 from 334 up. **Cost**: for each fold four fifths of the choice and of the
+walk, and coding the bags at each mark.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from bowsaw.bags import Bags
+from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.plain import coded
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.progress import Progress
 from bowsaw.scores.leave_one_out import RIDGES
 from bowsaw.seeds import stream
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.descent import Walk
+from bowsaw.selection.folds import deal, only_there
 from bowsaw.selection.slopes import Pool, Slopes
 
 N_PARTS = 5
@@ -80,7 +83,7 @@ def usual_folds(n_bags: int) -> int:
 
 
 def check_steps(
-    begin: Callable[[Bags, NDArray[np.int64]], Codebook],
+    begin: Callable[[NDArray[np.int64], Task], Codebook],
     bags: Bags,
     labels: NDArray[np.int64],
     *,
@@ -96,13 +99,16 @@ def check_steps(
     seed: int,
     n_jobs: int | None,
     verbose: bool,
-) -> Check:
+    groups: NDArray[np.int64] | None = None,
+    task: Task | None = None,
+) -> Check | None:
     """Measure at some marks of the walk how it does on bags held out.
 
     Parameters
     ----------
     begin : callable
-        Chooses the words to begin with, by bags and labels.
+        Chooses the words to begin with by some of the bags, given as their places; is told the
+        task that it is a part of.
     bags, labels, n_steps, rate, per_bag, max_bags, coding, sharpness, n_jobs, verbose
         As in :func:`bowsaw.selection.descent.refined`.
     fingerprint : mapping
@@ -113,6 +119,15 @@ def check_steps(
         Where finished folds are kept.
     seed : int
         Deals bags to folds, and all that the walk draws.
+    groups : ndarray of int64, shape (n_bags,), optional
+        Bags of one group are held out together.
+    task : Task, optional
+        The fit that this is a part of, for callbacks.
+
+    Returns
+    -------
+    Check or None
+        None where a callback has asked to stop.
     """
     marks = np.unique(np.round(np.array(MARKS) * n_steps).astype(np.int64))
     saved = SearchCheckpoint(
@@ -121,34 +136,48 @@ def check_steps(
             **fingerprint,
             "bags": "" if checkpoint is None else bags.content_digest(),
             "labels": labels.tolist(),
+            "groups": None if groups is None else groups.tolist(),
             "told": [n_steps, n_folds, rate, per_bag, max_bags, coding, float(sharpness), seed],
         },
     )
     found: list[list[float]] = (saved.load() or {}).get("errors", [])
-    part = _deal(labels, seed)
+    part = _deal(labels, seed, groups)
     folds = [fold for fold in range(N_PARTS) if (part == fold).any()][:n_folds]
-    with Progress("checking how far", len(folds) * n_steps, show=verbose) as bar:
+    with (
+        (task or Task()).part("checking how far", len(folds)) as told,
+        Progress("checking how far", len(folds) * n_steps, show=verbose) as bar,
+    ):
         bar.step(len(found) * n_steps)
         for fold in folds[len(found) :]:
             held = part == fold
-            rest, seen = bags[~held], labels[~held]
-            start = begin(rest, seen).words_for(rest) / np.float32(rest.scale)
-            pool = Pool(rest, seen, per_bag, max_bags, seed)
-            with single_threaded_blas():
-                slopes = Slopes(pool, start, coding, sharpness, n_jobs)
-            walk = Walk(start, slopes, n_steps, rate)
-            errors = []
-            for mark in marks:
+            rows = np.flatnonzero(~held)
+            rest, seen = bags[rows], labels[rows]
+            with told.part("fold", 1 + n_steps) as steps:
+                start = begin(rows, steps).words_for(rest) / np.float32(rest.scale)
+                pool = Pool(rest, seen, per_bag, max_bags, seed)
                 with single_threaded_blas():
-                    while len(walk.errors) < mark:
-                        walk.step()
-                        bar.step()
-                words = Codebook(walk.words * bags.scale, scale=bags.scale)
-                coder = BagOfWords(words, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
-                known, new = (coder.transform(some) for some in (rest, bags[held]))
-                errors.append(held_out_error(known, new, seen, labels[held]))
+                    slopes = Slopes(pool, start, coding, sharpness, n_jobs)
+                walk = Walk(start, slopes, n_steps, rate)
+                errors = []
+                for mark in marks:
+                    with single_threaded_blas():
+                        while len(walk.errors) < mark and not steps.stopped:
+                            with steps.part("step"):
+                                walk.step()
+                            bar.step()
+                    if steps.stopped:
+                        break
+                    words = Codebook(walk.words * bags.scale, scale=bags.scale)
+                    known, new = (
+                        coded(some, words, coding, sharpness, n_jobs) for some in (rest, bags[held])
+                    )
+                    errors.append(held_out_error(known, new, seen, labels[held]))
+            if steps.stopped:
+                return None
             found.append(errors)
             saved.save({"errors": found})
+            if told.stopped:
+                return None
     return Check(marks, np.array(found).reshape(len(found), len(marks)))
 
 
@@ -181,11 +210,14 @@ def held_out_error(
     return min(errors)
 
 
-def _deal(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Return the part of each bag, each class spread evenly; −1 for the only bag of a class."""
-    shuffled = stream(seed, "refinement", "folds").permutation(len(labels))
-    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    part = np.empty(len(labels), dtype=np.int64)
-    part[by_class] = np.arange(len(labels)) % N_PARTS
-    part[np.bincount(labels)[labels] == 1] = -1
-    return part
+def _deal(
+    labels: NDArray[np.int64], seed: int, groups: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Return the part of each bag, each class spread evenly; −1 for what is never held out."""
+    part = deal(labels, N_PARTS, stream(seed, "refinement", "folds"), groups)
+    everywhere = part.copy()
+    for number, only in only_there(part, labels):
+        # With its whole group, and no other bag of the part.
+        these = (labels == number) if groups is None else np.isin(groups, groups[labels == number])
+        everywhere[these & (part == only)] = -1
+    return everywhere

@@ -40,16 +40,19 @@ stored.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from bowsaw._version import __version__
-from bowsaw.bags import Bags
+from bowsaw.bags import Bags, as_bags
+from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.seeds import seed_from
@@ -57,8 +60,11 @@ from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.descent import check_walk, refined
+from bowsaw.selection.folds import check_groups
+from bowsaw.selection.known import Known
 from bowsaw.selection.nested import N_PARTS, Check, check_steps, usual_folds
 from bowsaw.selection.result import Selection
+from bowsaw.selection.routing import handed_on, of_rows, router
 from bowsaw.selection.slopes import usual_per_bag
 
 START_STEPS = 500
@@ -120,7 +126,7 @@ class Refinement(Selector):
     errors_ : ndarray of float64, shape (n_done,)
         The leave-one-out error of each step's sample.
     interrupted_ : bool
-        Whether Ctrl-C ended the fit before its time; the words are the best so far.
+        Whether Ctrl-C or a callback ended the fit before its time; the words are the best so far.
 
     Examples
     --------
@@ -166,6 +172,46 @@ class Refinement(Selector):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _n_parts = 3
+
+    def fit(
+        self,
+        X: Bags | Iterable[ArrayLike],
+        y: ArrayLike | None = None,
+        *,
+        known: Known | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
+        """Choose the words and move them.
+
+        Parameters
+        ----------
+        X : Bags or list of arrays
+            The bags to choose by.
+        y : array-like of shape (n_bags,)
+            Their labels.
+        known : Known, optional
+            What other selectors have found of the same bags and codebook.
+        groups : array-like of shape (n_bags,), optional
+            What belongs together, such as photographs of one place: held out together.
+        **params
+            Metadata for ``start``, which asks for it by ``set_fit_request``, ``groups``, too; where
+            scikit-learn's metadata routing is enabled.
+        """
+        bags = as_bags(X)
+        self._groups = check_groups(groups, len(bags))
+        self._for_start = handed_on(self, "start", {"groups": groups}, params)
+        try:
+            super().fit(bags, y, known=known)
+        finally:
+            del self._groups, self._for_start
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return who wants which metadata: itself, and ``start``."""
+        return router(self, start=self.start)
+
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
@@ -186,6 +232,8 @@ class Refinement(Selector):
             "labels": labels.tolist(),
         }
         chosen = SearchCheckpoint(self._beside("chosen"), asked)
+        for name, value in self._for_start.items():
+            asked[f"metadata {name}"] = np.asarray(value).tolist()
         begun, torn = self._begin(first, chosen, bags, labels, book)
         how: dict[str, Any] = {
             "n_steps": int(self.n_steps),
@@ -194,14 +242,17 @@ class Refinement(Selector):
             "coding": self.coding,
             "sharpness": self.sharpness,
             "n_jobs": self.n_jobs,
-            "verbose": self.verbose,
+            "verbose": self._shows(),
+            "task": self._task,
         }
         self.check_: Check | None = None
         stop = 0 if torn else self.n_steps
         if stop and n_folds:
-            try:
+            with suppress(KeyboardInterrupt):
                 self.check_ = check_steps(
-                    lambda some, seen: _quietly(start, some, seen),
+                    lambda rows, task: _quietly(
+                        start, bags[rows], labels[rows], task, of_rows(self._for_start, bags, rows)
+                    ),
                     bags,
                     labels,
                     fingerprint=asked,
@@ -209,10 +260,10 @@ class Refinement(Selector):
                     max_bags=MAX_BAGS,
                     seed=seed,
                     checkpoint=self._beside("folds"),
+                    groups=self._groups,
                     **how,
                 )
-            except KeyboardInterrupt:
-                torn = True
+            torn = self.check_ is None
             stop = 0 if self.check_ is None else self.check_.n_steps
         found = refined(
             begun.codebook,
@@ -266,7 +317,9 @@ class Refinement(Selector):
             known["scores"] = tuple(known["scores"])
             words = book.only(known["kept"])
             return Selection(codes_with="pruned", codebook=words, **known), False
-        begun = start.fit(bags, labels, known=self._known).selection_
+        with self._task.handed("start", start):
+            start.fit(bags, labels, known=self._known, **of_rows(self._for_start, bags))
+        begun = start.selection_
         if begun.codes_with != "pruned":
             raise ParameterError(
                 f"start must choose words that code alone; {begun.method} codes with the full "
@@ -293,7 +346,7 @@ class Refinement(Selector):
                 n_steps=START_STEPS,
                 random_state=seed,
                 n_jobs=self.n_jobs,
-                verbose=self.verbose,
+                verbose=self._shows(),
             )
         made: Selector = clone(start).set_params(codebook=book, n_kept=n_kept)
         return made
@@ -330,12 +383,15 @@ def _described(start: Selector) -> dict[str, str]:
     return told
 
 
-def _quietly(start: Selector, bags: Bags, labels: NDArray[np.int64]) -> Codebook:
+def _quietly(
+    start: Selector, bags: Bags, labels: NDArray[np.int64], task: Task, metadata: dict[str, Any]
+) -> Codebook:
     """Return what is chosen in a fold, without a bar of its own; let Ctrl-C through."""
     saw = clone(start)
     if "verbose" in saw.get_params():
         saw.set_params(verbose=False)
-    saw.fit(bags, labels)
+    with task.handed("start", saw):
+        saw.fit(bags, labels, **metadata)
     if getattr(saw, "interrupted_", False):
         # A search that keeps its best has caught it.
         raise KeyboardInterrupt

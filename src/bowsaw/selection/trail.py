@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checks import parse_json
 from bowsaw.errors import ParameterError
-from bowsaw.files import atomic_write
+from bowsaw.files import StoredArrays, atomic_write
 
 
 @dataclass(frozen=True)
@@ -122,19 +123,19 @@ class TrailFile:
 
     def load(self) -> list[Stop]:
         """Return the stops of an earlier run of the same work; none where there are none."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return []
         try:
-            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            with StoredArrays(self._path) as held:
                 if str(held["fingerprint"]) != self._fingerprint:
                     return []
                 return [
                     Stop(held[f"kept{number}"], held[f"fell{number}"], **record)
-                    for number, record in enumerate(json.loads(str(held["records"])))
+                    for number, record in enumerate(parse_json(str(held["records"])))
                 ]
         except Exception:
-            # A file of something else, or a damaged one (which makes NumPy, zipfile and JSON raise
-            # a dozen kinds of exception): the work is done again.
+            # No file, one of something else, or a damaged one (which makes NumPy, zipfile and
+            # JSON raise a dozen kinds of exception): the work is done again.
             return []
 
     def save(self, stops: Sequence[Stop]) -> None:

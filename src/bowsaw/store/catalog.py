@@ -44,6 +44,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 
+from bowsaw.checks import parse_json
 from bowsaw.errors import SpaceError, StoreError
 from bowsaw.store.content import COLUMNS, SCHEMA, Content, Entry, Recipe, trouble_with
 
@@ -56,6 +57,9 @@ _OUTER_TROUBLE = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM,
 )
+
+_STEPS_BESIDE, _STEPS_A_LOOK = 200_000, 1000
+"""Steps of SQLite that reading may take beside one a byte, and between two looks at them."""
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -193,9 +197,12 @@ def read_catalog(folder: Path) -> Content:
 
 def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
     with _clear_errors(path):
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables:
+        _bound_work(connection, path)
+        schema = connection.execute("SELECT type, name FROM sqlite_master LIMIT 20").fetchall()
+        if not schema:
             return None
+        tables = {str(name) for kind, name in schema if kind == "table"}
+        # A view may name itself like a table and have rows without end.
         if not {"meta", "images"} <= tables:
             raise StoreError(
                 f"{path} is not a bowsaw catalogue (its tables are {sorted(tables)}). Choose "
@@ -218,7 +225,7 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
                 dtype=meta["dtype"],
                 n_dims=int(meta["n_dims"]),
             ),
-            classes=tuple(json.loads(meta["classes"])),
+            classes=tuple(parse_json(meta["classes"])),
             shard_bytes=int(meta["shard_bytes"]),
             entries=tuple(Entry(*line) for line in lines),
             bowsaw_version=meta["bowsaw_version"],
@@ -232,9 +239,26 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
     return content
 
 
+def _bound_work(connection: sqlite3.Connection, path: Path) -> None:
+    """Stop SQLite from reading more than a file of this size can hold.
+
+    Pages of a damaged file may lead back to others, and a column may be an expression that never
+    comes to an end. A row of a catalogue takes about 100 bytes and 13 steps.
+    """
+    left = _STEPS_BESIDE + path.stat().st_size
+
+    def stop() -> bool:
+        nonlocal left
+        left -= _STEPS_A_LOOK
+        return left < 0
+
+    connection.set_progress_handler(stop, _STEPS_A_LOOK)
+
+
 def _damaged(path: Path, trouble: object) -> DamagedError:
+    told = " ".join(str(trouble).split())
     return DamagedError(
-        f"the store's catalogue {path} is damaged: {trouble}. Copy the store again, or extract "
+        f"the store's catalogue {path} is damaged: {told}. Copy the store again, or extract "
         "again with --overwrite."
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bowsaw._version import __version__
-from bowsaw.checks import canonical
+from bowsaw.checks import canonical, parse_json
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ParameterError
 
@@ -97,8 +97,8 @@ class Recipe:
             "scale": self.scale,
             "dtype": self.dtype,
             "n_dims": self.n_dims,
-            **json.loads(self.reading),
-            **json.loads(self.description),
+            **parse_json(self.reading),
+            **parse_json(self.description),
         }
 
 

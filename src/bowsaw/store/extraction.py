@@ -20,33 +20,39 @@ What a run ends with is thus always what a fresh extraction would give.
 Memory: rows go to disk picture by picture, so at most ``2 × n_jobs`` pictures with their
 descriptors are held at a time, whatever the number of images and the size of a shard, beside
 about 500 bytes an image for the catalogue.
+
+On a cluster workers describe the images and write the shards, as ``pieces`` tells. This process
+alone cuts shards and writes the catalogue, by the same rules, so the store is the same.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bowsaw.descriptors.base import Descriptor
-from bowsaw.errors import DataError, ImageError, ParameterError, StoreError
+from bowsaw.errors import ImageError, ParameterError, StoreError
 from bowsaw.files import disk_full_is_clear
 from bowsaw.images.folder import ImageFolder
 from bowsaw.parallel import effective_jobs, ordered_map
+from bowsaw.parallel.cluster import Cluster, connected
 from bowsaw.progress import Progress
 from bowsaw.store.catalog import CATALOG_NAME, Catalog, open_catalog
-from bowsaw.store.content import OK, SET_ASIDE, Content, Entry, Recipe, n_rows
+from bowsaw.store.content import SET_ASIDE, Content, Entry, Recipe, n_rows
+from bowsaw.store.describing import Described, Describer, Finding, Target
 from bowsaw.store.lock import LOCK_NAME, only_writer
-from bowsaw.store.shards import N_POSITION, ShardWriter, discard, open_positions, open_values
+from bowsaw.store.pieces import gather_shards, room_in, same_images
+from bowsaw.store.shards import ShardWriter, discard, open_positions, open_values
 from bowsaw.store.store import Store
+
+Images = Sequence[tuple[Target, Entry]]
+Shards = Generator[tuple[Entry, ...], None, None]
+LookAt = Callable[[Entry, Finding], None]
 
 SHARD_BYTES = 64 * 2**20
 SHARD_IMAGES = 4096
@@ -62,6 +68,7 @@ def extract(
     strict: bool = False,
     overwrite: bool = False,
     shard_bytes: int = SHARD_BYTES,
+    parallel: Any = None,
     verbose: bool | int = False,
 ) -> Store:
     """Describe a folder of images into a store on disk, or bring such a store up to date.
@@ -87,6 +94,10 @@ def extract(
         with the same parameters is continued all the same.
     shard_bytes : int, default=64 MiB
         Size of a shard's descriptors. A store keeps the size that it was begun with.
+    parallel : distributed.Client, str or None, default=None
+        A client of Dask, or the address of its scheduler: workers describe the images, instead of
+        threads. They must see the images and the store under the same paths as this process. The
+        store is the same.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -103,6 +114,8 @@ def extract(
         When another process writes to it.
     SpaceError
         When the disk is full. Run it again with more space, and it goes on.
+    ClusterError
+        When the cluster cannot do the work. What was committed stays.
 
     Examples
     --------
@@ -123,24 +136,12 @@ def extract(
     if shard_bytes < 1:
         raise ParameterError(f"shard_bytes must be at least 1; got {shard_bytes!r}.")
     folder = Path(path)
-    run = _Run(images, descriptor, folder, n_jobs, bool(verbose))
-    _claim(folder)
-    with only_writer(folder), closing(open_catalog(folder, overwrite)) as catalog:
-        found = catalog.read()
-        before = found or Content(run.recipe, shard_bytes=shard_bytes)
-        if before.recipe != run.recipe:
-            if not overwrite:
-                raise StoreError(_difference(folder, before.recipe, run.recipe))
-            before = Content(run.recipe, shard_bytes=shard_bytes)
-        kept = run.sound_entries(before)
-        if strict:
-            run.refuse_set_aside(kept)
-        classes = tuple(str(name) for name in images.classes)
-        content = replace(before, classes=classes, entries=kept + run.listing[len(kept) :])
-        if content != found:
-            catalog.begin(content)
-        discard(folder, len(content.shards()))
-        run.finish(catalog, content, strict)
+    with connected(parallel) as cluster:
+        run = _Run(images, descriptor, folder, n_jobs, cluster, bool(verbose))
+        if cluster is not None:
+            cluster.check({images.root.absolute(): None})
+        _claim(folder)
+        run.bring_up_to_date(strict, overwrite, shard_bytes)
     return Store(folder)
 
 
@@ -171,32 +172,6 @@ def _difference(folder: Path, stored: Recipe, asked: Recipe) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """One image described, or the trouble with it."""
-
-    descriptors: NDArray[Any]
-    positions: NDArray[np.float32]
-    width: int | None = None
-    height: int | None = None
-    digest: str | None = None
-    trouble: ImageError | None = None
-
-    def entry(self, pending: Entry, shard: int, start: int) -> Entry:
-        """Return the image's line in the catalogue."""
-        return replace(
-            pending,
-            status=OK if self.trouble is None else SET_ASIDE,
-            reason="" if self.trouble is None else self.trouble.reason,
-            shard=shard,
-            start=start,
-            count=len(self.descriptors),
-            width=self.width,
-            height=self.height,
-            digest=self.digest,
-        )
-
-
 class _Run:
     """One run over a folder of images."""
 
@@ -206,33 +181,65 @@ class _Run:
         descriptor: Descriptor,
         folder: Path,
         n_jobs: int | None,
+        cluster: Cluster | None,
         verbose: bool,
     ) -> None:
         self.recipe = Recipe.of(descriptor)
-        self._names = images.relative_paths
         self.listing = tuple(
             Entry(row, name.encode("utf-8", "backslashreplace").decode(), int(label))
-            for row, (name, label) in enumerate(zip(self._names, images.y, strict=True))
+            for row, (name, label) in enumerate(zip(images.relative_paths, images.y, strict=True))
         )
-        self._sources = images.paths
-        self._descriptor = descriptor
+        self._images = images
+        self._describer = Describer(descriptor, self.recipe)
         self._folder = folder
         self._n_jobs = n_jobs
+        self._cluster = cluster
         self._verbose = verbose
+        self._shard_bytes = 0
 
-    def _is_full(self, n_images: int, n_descriptors: int, shard_bytes: int) -> bool:
+    def bring_up_to_date(self, strict: bool, overwrite: bool, shard_bytes: int) -> None:
+        """Keep what holds of the store, and describe the rest."""
+        folder = self._folder
+        with only_writer(folder), closing(open_catalog(folder, overwrite)) as catalog:
+            found = catalog.read()
+            before = found or Content(self.recipe, shard_bytes=shard_bytes)
+            if before.recipe != self.recipe:
+                if not overwrite:
+                    raise StoreError(_difference(folder, before.recipe, self.recipe))
+                before = Content(self.recipe, shard_bytes=shard_bytes)
+            self._shard_bytes = before.shard_bytes
+            kept = self._sound_entries(before)
+            if strict:
+                self._refuse_set_aside(kept)
+            classes = tuple(str(name) for name in self._images.classes)
+            content = replace(before, classes=classes, entries=kept + self.listing[len(kept) :])
+            if content != found:
+                catalog.begin(content)
+            discard(folder, len(content.shards()))
+            self._finish(catalog, content, strict)
+
+    def _target(self, entry: Entry) -> Target:
+        """Return where an image is; absolute, because workers stand elsewhere."""
+        if entry.path != self._images.relative_paths[entry.row]:
+            return Target(entry.path, None)
+        source = self._images.paths[entry.row]
+        if self._cluster is not None:
+            source = str(Path(source).absolute())
+        return Target(entry.path, source)
+
+    def _is_full(self, n_images: int, n_descriptors: int) -> bool:
         row_bytes = self.recipe.n_dims * self.recipe.stored_dtype.itemsize
-        return n_images >= SHARD_IMAGES or n_descriptors * row_bytes >= shard_bytes
+        return n_images >= SHARD_IMAGES or n_descriptors * row_bytes >= self._shard_bytes
 
     # -- what holds ------------------------------------------------------------------------------
 
-    def sound_entries(self, before: Content) -> tuple[Entry, ...]:
+    def _sound_entries(self, before: Content) -> tuple[Entry, ...]:
         """Return the images of the leading shards that a fresh extraction would write alike."""
         n_same = self._count_same(before.entries[: before.n_done])
         kept = 0
         for number, shard in enumerate(before.shards()):
             end, length = kept + len(shard), n_rows(shard)
-            closed = self._is_full(len(shard), length, before.shard_bytes)
+            closed = self._is_full(len(shard), length)
             if end > n_same or not (closed or end == len(self.listing)):
                 break
             if not self._has_files(number, length):
@@ -248,22 +255,15 @@ class _Run:
                 break
             listed += 1
         with Progress("checking", listed, show=self._verbose and listed > 0) as bar:
-            checks = ordered_map(self._is_same, done[:listed], self._n_jobs)
-            return sum(1 for _ in takewhile(bool, bar.track(checks)))
+            images = [(self._target(entry), entry) for entry in done[:listed]]
+            if self._cluster is None:
+                checks = ordered_map(self._is_same, images, self._n_jobs)
+                return sum(1 for _ in takewhile(bool, bar.track(checks)))
+            with closing(same_images(self._cluster, self._describer, images)) as answers:
+                return sum(1 for _ in takewhile(bool, bar.track(answers)))
 
-    def _is_same(self, entry: Entry) -> bool:
-        if entry.status == SET_ASIDE:
-            trouble = self._describe(entry).trouble
-            return trouble is not None and trouble.reason == entry.reason
-        source = Path(self._sources[entry.row])
-        try:
-            # A pipe in the file's place would be waited for without end.
-            if not source.is_file():
-                return False
-            with source.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()[:16] == entry.digest
-        except OSError:
-            return False
+    def _is_same(self, image: tuple[Target, Entry]) -> bool:
+        return self._describer.is_same(*image)
 
     def _has_files(self, number: int, length: int) -> bool:
         recipe = self.recipe
@@ -274,77 +274,67 @@ class _Run:
             return False
         return True
 
-    def refuse_set_aside(self, entries: Iterable[Entry]) -> None:
+    def _refuse_set_aside(self, entries: Iterable[Entry]) -> None:
         """Raise the ImageError of the first image that was set aside."""
         for entry in entries:
             if entry.status == SET_ASIDE:
-                raise ImageError(self._sources[entry.row], entry.reason)
+                raise ImageError(self._images.paths[entry.row], entry.reason)
 
     # -- what is missing -------------------------------------------------------------------------
 
-    def finish(self, catalog: Catalog, content: Content, strict: bool) -> None:
+    def _finish(self, catalog: Catalog, content: Content, strict: bool) -> None:
         """Describe the pending images, shard by shard."""
-        n_done, n_images = content.n_done, len(content.entries)
-        pending = content.entries[n_done:]
-        outcomes = ordered_map(self._describe, pending, self._n_jobs)
-        number = len(content.shards())
-        with Progress("extracting", n_images, show=self._verbose) as bar:
-            bar.step(n_done)
-            work = bar.track(zip(pending, outcomes, strict=True))
-            while n_done < n_images:
-                with ShardWriter(
-                    self._folder, number, self.recipe.n_dims, self.recipe.stored_dtype
-                ) as writer:
-                    shard = self._fill(writer, number, work, content.shard_bytes, strict)
-                catalog.commit(shard)
-                n_done += len(shard)
-                number += 1
+        images = [(self._target(entry), entry) for entry in content.entries[content.n_done :]]
+        with Progress("extracting", len(content.entries), show=self._verbose) as bar:
+            bar.step(content.n_done)
+
+            def look_at(entry: Entry, finding: Finding) -> None:
+                if strict and finding.trouble is not None:
+                    raise finding.trouble
+                bar.step()
+
+            first = len(content.shards())
+            shards = self._by_threads if self._cluster is None else self._by_cluster
+            with closing(shards(images, first, look_at)) as work:
+                for entries in work:
+                    catalog.commit(entries)
+
+    def _by_cluster(self, images: Images, first: int, look_at: LookAt) -> Shards:
+        assert self._cluster is not None
+        with room_in(self._folder) as room:
+            self._cluster.check({room: None})
+            yield from gather_shards(
+                self._cluster, self._describer, room, images, first, self._is_full, look_at
+            )
+
+    def _by_threads(self, images: Images, first: int, look_at: LookAt) -> Shards:
+        """Write shards one after the other, and yield the entries of each."""
+        targets = (target for target, _ in images)
+        described = ordered_map(self._describer.describe, targets, self._n_jobs)
+        work = zip((entry for _, entry in images), described, strict=True)
+        n_done, number = 0, first
+        while n_done < len(images):
+            with ShardWriter(
+                self._folder, number, self.recipe.n_dims, self.recipe.stored_dtype
+            ) as writer:
+                shard = self._fill(writer, number, work, look_at)
+            yield shard
+            n_done += len(shard)
+            number += 1
 
     def _fill(
         self,
         writer: ShardWriter,
         number: int,
-        work: Iterator[tuple[Entry, _Outcome]],
-        shard_bytes: int,
-        strict: bool,
-    ) -> list[Entry]:
+        work: Iterator[tuple[Entry, Described]],
+        look_at: LookAt,
+    ) -> tuple[Entry, ...]:
         """Append images to one shard until it is full or there are no more."""
         shard: list[Entry] = []
-        for pending, outcome in work:
-            if strict and outcome.trouble is not None:
-                raise outcome.trouble
-            shard.append(outcome.entry(pending, number, writer.n_rows))
-            writer.append(outcome.descriptors, outcome.positions)
-            if self._is_full(len(shard), writer.n_rows, shard_bytes):
+        for pending, (finding, values, positions) in work:
+            look_at(pending, finding)
+            shard.append(finding.entry(pending, number, writer.n_rows))
+            writer.append(values, positions)
+            if self._is_full(len(shard), writer.n_rows):
                 break
-        return shard
-
-    def _describe(self, entry: Entry) -> _Outcome:
-        """Describe one image; runs in worker threads."""
-        n_dims, dtype = self.recipe.n_dims, self.recipe.stored_dtype
-        try:
-            if entry.path != self._names[entry.row]:
-                raise ImageError(entry.path, "a file name that is not Unicode")
-            picture = self._descriptor.load(self._sources[entry.row])
-            values, positions = self._descriptor.describe(picture.grey)
-        except ImageError as error:
-            nothing = np.empty((0, n_dims), dtype)
-            return _Outcome(nothing, np.empty((0, N_POSITION), np.float32), trouble=error)
-        # A store trusts its rows from here on: what a descriptor does wrong has to end here.
-        if values.dtype != dtype or values.shape != (len(values), n_dims):
-            raise DataError(
-                f"the descriptor says that it gives {dtype} (n, {n_dims}), but for {entry.path} it "
-                f"gave {values.dtype} {values.shape}. Correct its describe()."
-            )
-        if positions.shape != (len(values), N_POSITION):
-            raise DataError(
-                f"a position must be (x, y, side) for each of the {len(values)} descriptors of "
-                f"{entry.path}; got shape {positions.shape}. Correct the descriptor's describe()."
-            )
-        if not np.isfinite(values).all():
-            raise DataError(
-                f"descriptors must be finite; those of {entry.path} hold NaN or infinity. Correct "
-                "the descriptor's describe()."
-            )
-        height, width = picture.grey.shape
-        return _Outcome(values, positions, width, height, f"{picture.digest or 0:016x}")
+        return tuple(shard)

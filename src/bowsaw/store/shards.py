@@ -11,6 +11,10 @@ synced to disk and takes its name in one step. A file that has its name is there
 it counts only once the catalogue speaks of it: ``discard`` removes what the catalogue does not
 know.
 
+Several machines may write shards of one store. Each then has its partial files in a room of the
+run, ``pieces/…``, under names of their own. When the run ends the room goes, and with it the last
+word of a machine that everybody thought dead.
+
 File names are made from numbers here, never taken from a catalogue.
 """
 
@@ -19,6 +23,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +37,9 @@ from bowsaw.errors import StoreError
 from bowsaw.files import disk_full_is_clear, sync_folder
 
 VALUES, POSITIONS = "shards", "positions"
+PIECES = "pieces"
+"""Where the rooms of runs on several machines are."""
+
 N_POSITION = 3
 _HEADER_BYTES = 128
 _FLOAT32 = np.dtype(np.float32)
@@ -68,9 +77,14 @@ def on_disk(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class _RowFile:
     """A ``.npy`` file that grows row by row and appears under its name when it is whole."""
 
-    def __init__(self, path: Path, n_columns: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, path: Path, n_columns: int, dtype: np.dtype[Any], room: Path | None, sync: bool
+    ) -> None:
         self._path = path
+        self._sync = sync
         self._partial = path.with_name(path.name + ".partial")
+        if room is not None:
+            self._partial = room / f"{path.name}-{uuid.uuid4().hex}.partial"
         self._dtype = on_disk(dtype)
         self._n_columns = n_columns
         self._n_rows = 0
@@ -90,10 +104,12 @@ class _RowFile:
             self._file.seek(0)
             self._file.write(header(self._dtype, self._n_rows, self._n_columns))
             self._file.flush()
-            os.fsync(self._file.fileno())
+            if self._sync:
+                os.fsync(self._file.fileno())
             self._file.close()
             self._partial.replace(self._path)
-            sync_folder(self._path.parent)
+            if self._sync:
+                sync_folder(self._path.parent)
 
     def abandon(self) -> None:
         # Closing flushes, and so meets the full disk once more; the partial file goes anyway, to
@@ -117,14 +133,27 @@ class ShardWriter:
         Dimensions of a descriptor.
     dtype : dtype
         Of the descriptors.
+    room : Path, optional
+        Where the partial files go, instead of beside the whole ones.
+    sync : bool, default=True
+        Wait until the files are on disk.
     """
 
-    def __init__(self, folder: Path, number: int, n_dims: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        n_dims: int,
+        dtype: np.dtype[Any],
+        *,
+        room: Path | None = None,
+        sync: bool = True,
+    ) -> None:
         self.n_rows = 0
-        self._values = _RowFile(shard_path(folder, VALUES, number), n_dims, dtype)
+        self._values = _RowFile(shard_path(folder, VALUES, number), n_dims, dtype, room, sync)
         try:
             target = shard_path(folder, POSITIONS, number)
-            self._positions = _RowFile(target, N_POSITION, _FLOAT32)
+            self._positions = _RowFile(target, N_POSITION, _FLOAT32, room, sync)
         except BaseException:
             self._values.abandon()
             raise
@@ -157,12 +186,23 @@ def open_values(
     folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     """Map a shard's descriptors into memory, or raise a StoreError when they are not as told."""
-    return _open(shard_path(folder, VALUES, number), n_rows, n_dims, dtype)
+    return open_rows(shard_path(folder, VALUES, number), n_rows, n_dims, dtype)
 
 
 def open_positions(folder: Path, number: int, n_rows: int) -> NDArray[np.float32]:
     """Map a shard's positions into memory, or raise a StoreError when they are not as told."""
-    return _open(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
+    return open_rows(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
+
+
+def is_shard(rows: NDArray[Any]) -> bool:
+    """Say whether an array is a shard's file, mapped into memory."""
+    return (
+        isinstance(rows, np.memmap)
+        and rows.filename is not None
+        and rows.offset == _HEADER_BYTES
+        and rows.base is not None
+        and not isinstance(rows.base, np.ndarray)
+    )
 
 
 def check_sizes(folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]) -> None:
@@ -171,7 +211,8 @@ def check_sizes(folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.d
     _check_size(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
 
 
-def _open(path: Path, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def open_rows(path: Path, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Map one file into memory, or raise a StoreError when it is not as told."""
     _check_size(path, n_rows, n_columns, dtype)
     kind = on_disk(dtype)
     try:
@@ -208,7 +249,8 @@ def _damaged(path: Path, reason: str) -> StoreError:
 
 
 def discard(folder: Path, first: int) -> None:
-    """Remove the shards from number ``first`` on and every partial file; touch nothing else."""
+    """Remove shards from number ``first`` on, partial files and rooms; touch nothing else."""
+    shutil.rmtree(folder / PIECES, ignore_errors=True)
     for kind in (VALUES, POSITIONS):
         if not (folder / kind).is_dir():
             continue

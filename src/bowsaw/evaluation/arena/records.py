@@ -29,8 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
+from bowsaw.checks import parse_json
 from bowsaw.errors import FormatError
-from bowsaw.files import atomic_write, disk_full_is_clear
+from bowsaw.files import atomic_write, disk_full_is_clear, regular_bytes
 
 FORMAT = "bowsaw-arena"
 SCHEMA = 1
@@ -150,7 +151,7 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
 
 def _latest(lines: list[Line]) -> list[Line]:
     """Return the lines, of those with the same key the last alone."""
-    found = {tuple(line.get(name) for name in ("kind", *KEY)): line for line in lines}
+    found = {json.dumps([line.get(name) for name in ("kind", *KEY)]): line for line in lines}
     return list(found.values())
 
 
@@ -158,7 +159,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     """Return what ``run.json`` holds, or say why it is not one."""
     path = folder / "run.json"
     try:
-        about = json.loads(path.read_bytes())
+        about = parse_json(regular_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         raise FormatError(
             f"{folder} is not a run: it has no run.json. Give the folder that bowsaw compare -o "
@@ -211,7 +212,7 @@ class Ledger:
 
     def mend(self) -> None:
         """Drop a last line that was cut."""
-        if not self.path.exists():
+        if not self.path.is_file():
             return
         with self.path.open("r+b") as file:
             content = file.read()
@@ -269,10 +270,15 @@ def read_lines(path: Path, kinds: Mapping[str, Any]) -> list[Line]:
     if not path.exists():
         return []
     lines = []
-    content = path.read_bytes()
+    try:
+        content = regular_bytes(path)
+    except FileNotFoundError:
+        raise FormatError(
+            f"{path} is not a file. Move it away, and run the same command."
+        ) from None
     for number, text in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
-            line = json.loads(text)
+            line = parse_json(text)
         except ValueError as error:
             raise FormatError(
                 f"{path}, line {number}, is not JSON ({error}). Delete that line; the same command "

@@ -46,6 +46,9 @@ def read_tags(data: bytes) -> Tags:
         tag, kind, n = unpack(entry, data, start)
         if tag not in _WANTED or kind not in _TYPES or n < 1:
             continue
+        if tag in tags:
+            # Decoders disagree about which of the two counts.
+            raise Unreadable(NONSENSE)
         form = np.dtype(order + _TYPES[kind])
         start += head
         if n * form.itemsize > room:

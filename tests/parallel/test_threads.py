@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from bowsaw import parallel
 from bowsaw.errors import ParameterError
-from bowsaw.parallel import available_cores, effective_jobs, ordered_map, single_threaded_blas
+from bowsaw.parallel import (
+    available_cores,
+    effective_jobs,
+    ordered_map,
+    single_threaded_blas,
+    threads,
+)
 
 JOBS = pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])
 
@@ -20,7 +25,7 @@ def test_positive_jobs_are_threads(n_jobs, expected):
 
 
 def test_negative_jobs_count_down_from_every_core(monkeypatch):
-    monkeypatch.setattr(parallel, "available_cores", lambda: 4)
+    monkeypatch.setattr(threads, "available_cores", lambda: 4)
     assert [effective_jobs(n) for n in (-1, -2, -4, -5, -100)] == [4, 3, 1, 1, 1]
     assert available_cores() >= 1
 

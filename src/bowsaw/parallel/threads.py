@@ -1,4 +1,4 @@
-"""Maps that give the same results on any number of threads.
+"""Maps on the threads of this process: the same results on any number of them.
 
 The kernels release Python's lock (numba with ``nogil``, OpenCV, BLAS), so threads share one address
 space and nothing is copied to workers. The rule that makes results the same on any number of

@@ -1,0 +1,223 @@
+"""What the site adds to the documents: pages of other folders, and pages made from the source.
+
+The documents are Markdown that reads well as it is. Building the site
+
+- brings in documents that lie outside ``docs/`` (``BORROWED``), and turns every link that leaves a
+  document's folder into one that works on the site; a link to a file that the site does not have
+  becomes plain text;
+- fills two places: ``<!-- messages -->`` with every message that the code can raise, by class, and
+  ``<!-- commands -->`` with the help of every verb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from bowsaw import errors
+from bowsaw.cli.main import VERBS, parser
+
+TOP = Path(__file__).resolve().parents[2]
+DOCS = TOP / "docs"
+SOURCE = TOP / "src" / "bowsaw"
+
+BORROWED = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/RESULTS.md": "benchmarks.md",
+    "benchmarks/ACCURACY.md": "accuracy.md",
+    "results/README.md": "experiments.md",
+    "results/index.html": "results/page.html",
+    "results/accuracy.svg": "results/accuracy.svg",
+}
+"""Files outside ``docs/`` by their place in the project, and where the site has them."""
+
+_LINK = re.compile(r"(!?)\[([^\]\[]*(?:\[[^\]]*\][^\]\[]*)*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Bring in the documents that lie outside ``docs/``."""
+    for source, place in BORROWED.items():
+        files.append(File.generated(config, place, abs_src_path=str(TOP / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
+    """Make links work on the site, and fill what is made from the source."""
+    place = page.file.src_uri
+    homes = {site: Path(source) for source, site in BORROWED.items()}
+    home = homes.get(place, Path("docs", place))
+    pieces = _FENCE.split(markdown)
+    for i in range(0, len(pieces), 2):
+        pieces[i] = _LINK.sub(lambda link: _relinked(link, home, place), pieces[i])
+    markdown = "".join(pieces)
+    if place == BORROWED["results/README.md"]:
+        page_of_run = BORROWED["results/index.html"]
+        markdown = markdown.replace("`index.html`", f"[`index.html`]({page_of_run})", 1)
+    if "<!-- messages -->" in markdown:
+        markdown = markdown.replace("<!-- messages -->", "\n".join(message_lines()))
+    if "<!-- commands -->" in markdown:
+        markdown = markdown.replace("<!-- commands -->", "\n".join(command_lines()))
+    return markdown
+
+
+def on_page_content(html: str, page: Page, config: Any, files: Files) -> str:
+    """Let long names in tables break after a dot, a slash or an underscore."""
+
+    def breakable(code: re.Match[str]) -> str:
+        return re.sub(r"(?<=[\w:])(\.|/|_|::)(?=\w)", r"\1<wbr>", code[0])
+
+    return re.sub(
+        r"<td.*?</td>",
+        lambda cell: re.sub(r"(?<=<code>)[^<]{16,}(?=</code>)", breakable, cell[0]),
+        html,
+        flags=re.S,
+    )
+
+
+def _relinked(link: re.Match[str], home: Path, place: str) -> str:
+    """Return a link of the document ``home`` as the page at ``place`` must have it."""
+    picture, text, target, anchor = link[1], link[2], link[3], link[4] or ""
+    if re.match(r"[a-z]+:", target):
+        return link[0]
+    wanted = Path(os.path.normpath(home.parent / target)).as_posix()
+    if wanted in BORROWED:
+        wanted = BORROWED[wanted]
+    elif wanted.startswith("docs/"):
+        wanted = wanted.removeprefix("docs/")
+    elif wanted == "README.md":
+        wanted = "index.md"
+    else:
+        return text
+    return f"{picture}[{text}]({os.path.relpath(wanted, Path(place).parent)}{anchor})"
+
+
+# -- every message ---------------------------------------------------------------------------------
+
+
+def error_classes() -> dict[str, type[errors.BowsawError]]:
+    """Return the classes of ``errors.py`` by name, in the order of the source."""
+    return {
+        name: value
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.BowsawError)
+    }
+
+
+def messages() -> dict[str, list[tuple[str, str]]]:
+    """Return each class's messages, each with the module that raises it."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    names = error_classes()
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or _name(node.func) not in names or not node.args:
+                continue
+            entry = (_message(_name(node.func), node), module)
+            if entry[0] and entry not in found[_name(node.func)]:
+                found[_name(node.func)].append(entry)
+    return {name: sorted(found[name], key=lambda entry: entry[1]) for name in names if found[name]}
+
+
+def message_lines() -> Iterator[str]:
+    """Yield the Markdown of the messages."""
+    for name, entries in messages().items():
+        yield f"### {name}, exit code {error_classes()[name].exit_code}\n"
+        module = ""
+        for message, where in entries:
+            if where != module:
+                module = where
+                yield f"\n`{module}`\n"
+            yield f"- {_escaped(message)}"
+        yield ""
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def _message(name: str, call: ast.Call) -> str:
+    if name != "ImageError":
+        return _text(call.args[0])
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    reason, remedy = [*call.args[1:], *[None] * 2][:2]
+    reason, remedy = reason or keywords.get("reason"), remedy or keywords.get("remedy")
+    return "‹file›: " + ". ".join(_text(part) for part in (reason, remedy) if part is not None)
+
+
+def _text(node: ast.expr) -> str:
+    """Return what a message says, with ‹names› where values come."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_text, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return f"‹{_spoken(node.value)}›"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _text(node.left) + _text(node.right)
+    if isinstance(node, ast.IfExp):
+        parts = [_text(node.body), _text(node.orelse)]
+        return f"[{' | '.join(part.strip() for part in parts if part.strip())}]"
+    return f"‹{_spoken(node)}›"
+
+
+def _spoken(node: ast.expr) -> str:
+    """Return a short name of a value."""
+    if isinstance(node, ast.Attribute):
+        return node.attr.strip("_")
+    if isinstance(node, ast.Name):
+        return node.id.strip("_")
+    if isinstance(node, ast.Subscript):
+        return _spoken(node.value)
+    if isinstance(node, ast.Call):
+        if _name(node.func) in {"len", "type", "str", "repr", "sorted", "list", "shown"}:
+            return _spoken(node.args[0])
+        if isinstance(node.func, ast.Attribute) and _name(node.func) == "join" and node.args:
+            return _spoken(node.args[0])
+        return _name(node.func).strip("_").replace("_", " ") or "value"
+    if isinstance(node, ast.IfExp):
+        return f"{_spoken(node.body)} or {_spoken(node.orelse)}"
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        return _spoken(node.generators[0].iter)
+    return "value"
+
+
+def _escaped(message: str) -> str:
+    message = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "\\`*_[]#{}":
+        message = message.replace(sign, "\\" + sign)
+    return " ".join(message.split())
+
+
+# -- every command ---------------------------------------------------------------------------------
+
+
+def command_lines() -> Iterator[str]:
+    """Yield the Markdown of the help of every verb."""
+    # argparse wraps by the terminal; the page has one width.
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "82"
+    try:
+        for verb in VERBS:
+            commands = next(
+                action
+                for action in parser(verb)._actions
+                if isinstance(action, argparse._SubParsersAction)
+            )
+            yield f"## {verb}\n\n```text\n{commands.choices[verb].format_help()}```\n"
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before

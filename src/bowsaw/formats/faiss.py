@@ -1,0 +1,135 @@
+"""faiss's index files: flat indexes, and the coarse quantiser of IVF indexes.
+
+A k-means of faiss leaves its centroids in a flat index, and an IVF index keeps its words in one as
+well: the coarse quantiser, which comes first in the file, so that the inverted lists behind it are
+not even read. faiss itself is not needed. All numbers are little-endian:
+
+.. code-block:: text
+
+    flat      "IxF2" | "IxFI" | "IxFl"  head  n_values u64  values float32
+    IVF       "IwFl" | "IwPQ" | …       head  n_lists u64  n_probe u64  [an index]  …
+    with ids  "IxMp" | "IxM2"           head  [an index]  n_ids u64  ids i64
+    head      n_dims i32  n_rows i64  unused i64 ×2  is_trained u8  metric i32  [argument float32]
+
+where metrics 0 and 1 are the inner product and L2, and others have an argument. Words of an index
+by inner product are used only when they are all of one length: the largest product is then the
+nearest word; else the two differ, and a Euclidean codebook would code otherwise than the index did.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.codebook import Codebook
+from bowsaw.errors import FormatError
+from bowsaw.files import atomic_write
+from bowsaw.formats.bounded import Source
+from bowsaw.formats.matrices import Axes, Matrices
+
+FLAT = (b"IxF2", b"IxFI", b"IxFl")
+IVF = (b"IwFl", b"IwFd", b"IwPQ", b"IwPf", b"IwSq", b"IwRQ", b"Iwrq")
+WITH_IDS = (b"IxMp", b"IxM2")
+
+_INNER_PRODUCT, _L2 = 0, 1
+_ONE_LENGTH = 1e-3
+_OTHERS = {
+    b"IxPT": "with a transform in front (its words live in other axes than the descriptors)",
+    b"IHNf": "a graph (HNSW)",
+    b"IxPq": "of product codes, which are no words",
+    b"IxSQ": "of scalar codes, which are rounded words",
+    b"IxRF": "with a second stage that refines",
+    b"IBxF": "of bits, compared by their Hamming distance",
+}
+_REMEDY = (
+    "In Python, bowsaw.Codebook(index.reconstruct_n(0, index.ntotal)) takes the words of any index"
+)
+
+
+def read_faiss(file: BinaryIO) -> Matrices:
+    """Return the words of a flat index, or of the quantiser of an IVF index."""
+    source = Source(file)
+    kinds = [source.take(4, "the kind of index")]
+    if kinds[0] in WITH_IDS:
+        _head(source)
+        kinds.append(source.take(4, "the index inside"))
+        if kinds[1] not in FLAT:
+            raise _unknown(kinds[1])
+    elif kinds[0] in IVF:
+        _head(source)
+        n_lists = source.number("<u8", "the number of lists")
+        source.take(8, "the number of probes")
+        kinds.append(source.take(4, "the quantiser"))
+        if kinds[1] not in FLAT:
+            raise _unknown(kinds[1])
+    words = _flat(source, kinds[-1])
+    ids = None
+    if kinds[0] in IVF and len(words) != n_lists:
+        raise FormatError(f"its quantiser has {len(words):,} words for {n_lists:,} lists")
+    if kinds[0] in WITH_IDS:
+        if source.number("<u8", "the number of ids") != len(words):
+            raise FormatError(f"it has other than {len(words):,} ids, one a word")
+        ids = source.array("<i8", (len(words),), "the ids")
+    elif len(kinds) == 1 and source.left:
+        raise FormatError(f"{source.left:,} bytes follow its end")
+    title = "faiss " + " ".join(kind.decode() for kind in kinds)
+    return Matrices(title, Axes.ROWS, {"index": words}, ids=ids)
+
+
+def write_faiss(codebook: Codebook, path: str | PathLike[str]) -> None:
+    """Write the words as an IndexFlatL2, word after word; ``faiss.read_index`` reads it."""
+    head = np.array([(codebook.n_dims, codebook.n_words, 2**20, 2**20, 1, _L2)], _HEAD)
+    with atomic_write(path) as file:
+        file.write(b"IxF2" + head.tobytes())
+        file.write(np.array(codebook.words.size, "<u8").tobytes())
+        file.write(codebook.words.astype("<f4", copy=False).tobytes())
+
+
+_HEAD = np.dtype(
+    [("dims", "<i4"), ("rows", "<i8"), ("a", "<i8"), ("b", "<i8"), ("trained", "u1"), ("by", "<i4")]
+)
+
+
+def _head(source: Source) -> tuple[int, int, int]:
+    """Return n_dims, n_rows and the metric."""
+    [found] = source.array(_HEAD, (1,), "the head of an index").tolist()
+    n_dims, n_rows, _, _, _, metric = found
+    if metric not in (_INNER_PRODUCT, _L2):
+        source.take(4, "the argument of the metric")
+    if n_dims < 1 or n_rows < 0:
+        raise FormatError(f"its head tells of {n_rows} rows of {n_dims}: it is damaged")
+    return n_dims, n_rows, metric
+
+
+def _flat(source: Source, kind: bytes) -> NDArray[np.float32]:
+    if kind not in FLAT:
+        raise _unknown(kind)
+    n_dims, n_rows, metric = _head(source)
+    if metric not in (_INNER_PRODUCT, _L2):
+        raise FormatError(
+            f"its metric is faiss's number {metric}, neither L2 nor the inner product, and words "
+            "are the nearest by Euclidean distance here"
+        )
+    if source.number("<u8", "the number of values") != n_rows * n_dims:
+        raise FormatError(f"it has other than {n_rows:,} × {n_dims:,} values: it is damaged")
+    if not n_rows:
+        raise FormatError("it is empty: no word was added")
+    words: NDArray[np.float32] = source.array("<f4", (n_rows, n_dims), "the words")
+    if metric == _INNER_PRODUCT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sqrt(np.einsum("ij,ij->i", words, words, dtype=np.float64))
+        # Written so that NaN is refused as well.
+        if not np.ptp(lengths) <= _ONE_LENGTH * lengths.max():
+            raise FormatError(
+                f"it compares by inner product and its words have lengths {lengths.min():.4g} to "
+                f"{lengths.max():.4g}: the nearest word would be another one. {_REMEDY}"
+            )
+    return words
+
+
+def _unknown(kind: bytes) -> FormatError:
+    told = _OTHERS.get(kind, "of a kind that is not read here")
+    return FormatError(f"it is or contains an index {told} ({kind!r}). {_REMEDY}")

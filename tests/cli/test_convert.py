@@ -1,0 +1,117 @@
+"""``bowsaw convert`` says what it read and what the new file does not keep."""
+
+from __future__ import annotations
+
+import cv2
+import faiss
+import numpy as np
+import pytest
+import scipy.io
+
+from bowsaw.codebook import Codebook
+from bowsaw.errors import FormatError, MismatchError, ParameterError
+from bowsaw.formats.vocabulary import load, save
+
+
+def test_to_opencv_and_back(bowsaw, made, tmp_path):
+    book = load(made.book)
+    [line] = bowsaw("convert", made.book, "v.yml").lines()
+    assert line.startswith("v.yml: 12 words of 128 dimensions (")
+    assert f"from {made.book} (bowsaw's own, scale 512)" in line
+    assert line.endswith("; not kept: scale, description, provenance, trained_on")
+    storage = cv2.FileStorage("v.yml", cv2.FILE_STORAGE_READ)
+    np.testing.assert_array_equal(storage.getNode("vocabulary").mat(), book.words)
+    storage.release()
+    [line] = bowsaw("convert", "v.yml", "back.safetensors", "--scale", 512).lines()
+    assert "from v.yml (OpenCV YAML, vocabulary, a word a row, scale 512)" in line
+    assert line.endswith("nothing is lost")
+    again = load(tmp_path / "back.safetensors")
+    assert (again.words == book.words).all()
+    assert again.scale == 512
+    # And it is of use: the histograms are those of the first codebook.
+    for name in (made.book, "back.safetensors"):
+        assert bowsaw("encode", name, made.store, "-o", "h.npz").code == 0
+        with np.load("h.npz") as found, np.load(made.histograms) as expected:
+            np.testing.assert_array_equal(found["histograms"], expected["histograms"])
+
+
+def test_words_of_an_unknown_unit_are_refused_by_every_verb(bowsaw, made, parts):
+    bowsaw("convert", made.book, "v.xml")
+    for words in (
+        ("encode", "v.xml", made.store, "-o", "h.npz"),
+        ("evaluate", made.store, "--codebook", "v.xml", "--splits", 1, *parts),
+        ("prune", "v.xml", made.store, "--keep", 3, "-o", "p.safetensors", *parts),
+        ("whatif", "v.xml", made.store, "--keep", 3, *parts),
+    ):
+        found = bowsaw(*words, "-q")
+        assert (found.code, found.out) == (MismatchError.exit_code, "")
+        assert "does not tell its scale" in found.complaint
+        assert "convert --scale" in found.complaint
+
+
+def test_inspect_says_what_is_unknown(bowsaw, made):
+    bowsaw("convert", made.book, "v.faiss")
+    assert faiss.read_index("v.faiss").ntotal == 12
+    text = " ".join(bowsaw("inspect", "v.faiss").out.split())
+    assert "words 12 of 128 dimensions (6 kB, scale unknown)" in text
+    assert "trained on unknown images" in text
+    assert "descriptors unknown" in text
+    assert "provenance read_from=(format=faiss IxF2, variable=index, layout=rows" in text
+    bowsaw("convert", made.book, "v.npz")
+    assert "trained on 30 images" in " ".join(bowsaw("inspect", "v.npz").out.split())
+
+
+def test_matlab_is_asked_about_where_it_is_in_doubt(bowsaw, tmp_path):
+    square = np.arange(16.0).reshape(4, 4)
+    scipy.io.savemat(tmp_path / "v.mat", {"centers": square, "other": square})
+    for words, told in (
+        ((), "variable='centers', or «bowsaw convert --variable»"),
+        (("--variable", "centers"), "«bowsaw convert --layout»"),
+        (("--variable", "no"), "no matrix 'no'"),
+    ):
+        found = bowsaw("convert", "v.mat", "v.npy", *words)
+        assert found.code == ParameterError.exit_code
+        assert told in found.complaint
+    named = ("convert", "v.mat", "v.npy", "--variable", "centers", "--layout")
+    for layout, expected in (("rows", square), ("columns", square.T)):
+        [line] = bowsaw(*named, layout).lines()
+        assert f"(MATLAB 5, centers, a word a {layout[:-1]}, scale unknown)" in line
+        np.testing.assert_array_equal(np.load("v.npy"), expected)
+
+
+def test_columns_that_are_recognised_are_told_beside_the_result(bowsaw, tmp_path):
+    scipy.io.savemat(tmp_path / "v.mat", {"centers": np.ones((128, 200))})
+    found = bowsaw("convert", "v.mat", "v.npy")
+    assert "warning: v.mat: centers is 128 × 200 and is read as 200 words of 128" in found.err
+    assert "a word a column" in found.lines()[0]
+    assert bowsaw("convert", "v.mat", "v.npy", "-q", "--layout", "columns").err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "told"),
+    [
+        ("missing.npy x.npz", FormatError, "missing.npy is not a file"),
+        ("notes.txt x.npz", FormatError, "notes.txt is not a vocabulary of a known kind"),
+        ("book.pkl x.npz", FormatError, "may run any code"),
+        ("book.npz x.txt", ParameterError, "must end in one of .safetensors"),
+        ("book.npz x.pkl", ParameterError, "would be a pickle"),
+        ("book.npz missing/x.npy", ParameterError, "missing is not a folder"),
+        ("book.npz book.npz", ParameterError, "is the input itself"),
+        ("book.npz ./book.npz", ParameterError, "is the input itself"),
+        ("book.npz x.npy --scale 3", ParameterError, "is for files of other tools"),
+        ("book.npy x.npz --scale -3", ParameterError, "scale must be a finite number above 0"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
+    bowsaw, tmp_path, words, kind, told
+):
+    for name in ("book.npz", "book.npy"):
+        save(Codebook(np.eye(3)), tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no words")
+    (tmp_path / "book.pkl").write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    found = bowsaw("convert", *words.split())
+    assert (found.code, found.out) == (kind.exit_code, "")
+    assert len(found.err.splitlines()) == 1
+    assert told in found.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

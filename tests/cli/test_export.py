@@ -1,0 +1,77 @@
+"""``bowsaw export`` writes what the functions write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.errors import FormatError, MismatchError, ParameterError
+from bowsaw.formats.c_header import write_c_header
+from bowsaw.formats.classifier import load_classifier, save_classifier
+from bowsaw.formats.onnx import write_onnx
+
+
+@pytest.fixture(scope="session")
+def model(made, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    coder = bs.BagOfWords(bs.load(made.book), coding="soft", sharpness=20.0)
+    fitted = bs.HistogramClassifier(C=1.0).fit(np.eye(12), np.array(["a", "b", "c"] * 4))
+    save_classifier(fitted, path, coder)
+    return path
+
+
+@pytest.mark.parametrize("flags", ["", "--descriptors uint8"])
+@pytest.mark.parametrize("coding", ["", "--coding soft", "--coding soft --sharpness 7", "MODEL"])
+@pytest.mark.parametrize("end", [".onnx", ".h"])
+def test_export_is_the_function(bowsaw, made, model, tmp_path, end, coding, flags):
+    chosen = ("--classifier", model) if coding == "MODEL" else coding.split()
+    words = ("export", made.book, "-o", f"a{end}", *chosen, *flags.split())
+    [line] = bowsaw(*words).lines()
+    book = bs.load(made.book)
+    fitted = load_classifier(model) if coding == "MODEL" else None
+    coder = book if coding in ("", "MODEL") else bs.BagOfWords(book, coding="soft")
+    if "7" in coding:
+        coder.set_params(sharpness=7.0)
+    descriptors = "uint8" if flags else "float32"
+    write = write_onnx if end == ".onnx" else write_c_header
+    write(coder, tmp_path / "b", fitted, descriptors=descriptors)
+    assert (tmp_path / f"a{end}").read_bytes() == (tmp_path / "b").read_bytes()
+    assert line.startswith(f"a{end}: 12 words of 128 dimensions, ")
+    assert line.endswith(f"; takes {descriptors} descriptors of which a norm of 1 is 512")
+    assert ("3 classes" in line, "soft coding of sharpness" in line) == (
+        coding == "MODEL",
+        coding != "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind"), [("float", "float32"), ("float32", "float32"), ("int8", "int8")]
+)
+def test_the_words_of_a_header_may_be_small(bowsaw, made, tmp_path, flag, kind):
+    bowsaw("export", made.book, "-o", "a.h", "--type", flag).lines()
+    write_c_header(bs.load(made.book), tmp_path / "b.h", words=kind)
+    assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "told"),
+    [
+        ("export BOOK -o x.txt", ParameterError, "ends in .onnx or .h"),
+        ("export BOOK -o no/x.onnx", ParameterError, "no is not a folder"),
+        ("export BOOK -o x.onnx --type int8", ParameterError, "--type is for C headers"),
+        ("export BOOK -o x.onnx --sharpness 3", ParameterError, "belongs to soft coding"),
+        ("export BOOK -o x.h --coding soft --sharpness 0", ParameterError, "sharpness must be"),
+        ("export BOOK -o x.h --classifier MODEL --coding soft", ParameterError, "Drop one of them"),
+        ("export BOOK -o x.h --classifier BOOK", FormatError, "it is a bowsaw-codebook"),
+        ("export no.npy -o x.h", FormatError, "no.npy"),
+        ("export ALL -o x.onnx --classifier MODEL", MismatchError, "other words"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words, kind, told):
+    things = {"BOOK": made.book, "ALL": made.book_of_all, "MODEL": model}
+    found = bowsaw(*(things.get(word, word) for word in words.split()), "-q")
+    assert (found.code, found.out) == (kind.exit_code, "")
+    assert told in found.complaint
+    assert len(found.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

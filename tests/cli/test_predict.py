@@ -1,0 +1,115 @@
+"""``bowsaw predict`` gives pictures the classes that their histograms have."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.cli.predict import described_as
+from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError
+from bowsaw.formats.classifier import load_classifier, save_classifier
+
+
+@pytest.fixture(scope="session")
+def model(made, tmp_path_factory):
+    """A classifier by soft codes, of the session's codebook."""
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    store = bs.Store(made.store)
+    coder = bs.BagOfWords(bs.load(made.book), coding="soft", sharpness=20.0)
+    y = np.array(store.classes)[store.y]
+    save_classifier(bs.HistogramClassifier(C=4.0).fit(coder.transform(store.bags), y), path, coder)
+    return path
+
+
+def test_a_folder_gets_the_classes_of_its_histograms(bowsaw, made, model):
+    found = bowsaw("predict", made.book, model, made.images, "--json")
+    answers = [json.loads(line) for line in found.lines()]
+    store, fitted = bs.Store(made.store), load_classifier(model)
+    scores = fitted.scores(fitted.coder(bs.load(made.book)).transform(store.bags))
+    good = [answer for answer in answers if "class" in answer]
+    assert [answer["path"] for answer in good] == [str(made.images / path) for path in store.paths]
+    assert np.array_equal([list(answer["scores"].values()) for answer in good], scores)
+    assert [answer["class"] for answer in good] == [
+        store.classes[i] for i in np.argmax(scores, axis=1)
+    ]
+    ordered = np.sort(scores, axis=1)
+    assert np.array_equal([a["margin"] for a in good], ordered[:, -1] - ordered[:, -2])
+    assert list(good[0]["scores"]) == list(store.classes)
+    # The two broken files of the folder are told in their place, and on standard error.
+    broken = {answer["path"]: answer["error"] for answer in answers if "error" in answer}
+    assert broken == {
+        str(made.images / "brick/[bold] 1.png"): "empty file",
+        str(
+            made.images / "grass/broken.png"
+        ): "not an image, or of a format that OpenCV does not read",
+    }
+    assert f"set aside: {made.images}/grass/broken.png: not an image" in found.err
+    assert "2 files of 434 could not be used" in found.err
+
+
+def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path):
+    (tmp_path / "some" / "inner").mkdir(parents=True)
+    (tmp_path / "some" / ".hidden.png").write_bytes(b"")
+    for name in ("b.png", "inner/a.png"):
+        shutil.copy(made.images / "gravel" / "007.png", tmp_path / "some" / name)
+    found = bowsaw(
+        "predict", made.book, model, made.images / "brick" / "000.png", "some", "no.png", "-j", 1
+    )
+    lines = [line.split() for line in found.lines()]
+    assert lines[0] == ["picture", "class", "margin"]
+    assert [line[0] for line in lines[1:]] == [
+        str(made.images / "brick" / "000.png"),
+        "some/b.png",
+        "some/inner/a.png",
+    ]
+    assert lines[2][1:] == lines[3][1:]
+    assert found.err.splitlines() == [
+        "set aside: no.png: missing file",
+        "1 file of 4 could not be used",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "told"),
+    [
+        ("predict BOOK MODEL no.png", DataError, "no picture could be used: no.png: missing"),
+        ("predict BOOK MODEL no.png not.png --json", DataError, "and 1 more"),
+        ("predict BOOK MODEL empty", DataError, "the folder empty has no files"),
+        ("predict BOOK BOOK a.png", FormatError, "it is a bowsaw-codebook"),
+        ("predict MODEL MODEL a.png", FormatError, "bowsaw-classifier"),
+        ("predict ALL MODEL a.png", MismatchError, "other words"),
+        ("predict bare.safetensors bare.model a.png", ParameterError, "unknown descriptors"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words, kind, told):
+    (tmp_path / "empty").mkdir()
+    bare = bs.Codebook(np.eye(2, 128))
+    bs.save(bare, tmp_path / "bare.safetensors")
+    fitted = bs.HistogramClassifier(C=1.0).fit(np.eye(2), ["a", "b"])
+    save_classifier(fitted, tmp_path / "bare.model", bare)
+    things = {"BOOK": made.book, "ALL": made.book_of_all, "MODEL": model}
+    found = bowsaw(*(things.get(word, word) for word in words.split()), "-q")
+    assert (found.code, found.out) == (kind.exit_code, "")
+    assert told in found.complaint
+    assert len(found.err.splitlines()) == 1
+
+
+def test_the_descriptor_is_that_of_the_codebook():
+    for sift in (bs.DenseSift(), bs.DenseSift(patch=24, step=5, max_side=None, dtype="float32")):
+        book = bs.Codebook(np.zeros((1, 128)), scale=sift.scale, description=sift.description())
+        again = described_as(book)
+        assert again.description() == sift.description()
+        assert (again.scale, again.stored_dtype) == (sift.scale, sift.stored_dtype)
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"patch": 15}, {"patch": None}, {"more": 1}, {"name": "other"}]
+)
+def test_an_unknown_descriptor_is_refused(change):
+    about = {**bs.DenseSift().description(), **change}
+    with pytest.raises(ParameterError, match="predict describes pictures by dense SIFT"):
+        described_as(bs.Codebook(np.zeros((1, 128)), scale=512, description=about))

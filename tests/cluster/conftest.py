@@ -1,0 +1,74 @@
+"""A cluster of two worker processes, and a store that they see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, LocalCluster
+from tests.cluster.pictures import RowPixels, write_images
+
+import bowsaw as bs
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """Two workers of one thread, in processes of their own that are started again if killed."""
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            worker_dashboard_address=None,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as connected,
+    ):
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bs.Store]:
+    """About 280,000 descriptors in stores of some shards, one store for each dtype."""
+    folder = tmp_path_factory.mktemp("stores")
+    counts = [20000, 14000, 0, 17000, None, 18000, 18500, 1, *[16384] * 12]
+    images = write_images(folder / "images", counts)
+    return {
+        dtype: bs.extract(
+            images, RowPixels(dtype), folder / dtype, n_jobs=1, shard_bytes=300_000 * size
+        )
+        for dtype, size in (("uint8", 1), ("float32", 4))
+    }
+
+
+def n_tasks(client: Any) -> int:
+    """Return how many tasks the scheduler still knows."""
+    return int(client.run_on_scheduler(_count))
+
+
+def _count(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
+
+
+@pytest.fixture
+def leaves_nothing(client: Any) -> Iterator[None]:
+    """Hold a test to leaving no task behind on the scheduler."""
+    yield
+    for _ in range(100):
+        if not n_tasks(client):
+            return
+        client.run_on_scheduler(_nap)
+    assert n_tasks(client) == 0
+
+
+async def _nap(dask_scheduler: Any) -> None:
+    import asyncio
+
+    await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path

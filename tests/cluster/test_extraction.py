@@ -1,0 +1,142 @@
+"""An extraction on a cluster ends in the bytes of an extraction on one machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
+
+import bowsaw as bs
+from bowsaw.errors import ClusterError, DataError, ImageError
+from bowsaw.store import pieces
+from bowsaw.store.catalog import Catalog
+
+COUNTS = [*range(3, 30), None, 0, 0, *[9] * 20, None, *range(40, 12, -1)]
+"""78 images: five blocks, two broken files, some without descriptors."""
+
+pytestmark = pytest.mark.usefixtures("leaves_nothing")
+
+
+@pytest.fixture
+def images(tmp_path):
+    return write_images(tmp_path / "images", COUNTS, deadly=40)
+
+
+@pytest.fixture
+def expected(images, tmp_path):
+    bs.extract(images, RowPixels(), tmp_path / "expected", n_jobs=1, shard_bytes=400)
+    return snapshot(tmp_path / "expected")
+
+
+def by_cluster(images, path, client, descriptor=None, **options):
+    options = {"shard_bytes": 400, "parallel": client, **options}
+    return bs.extract(images, descriptor or RowPixels(), path, **options)
+
+
+@pytest.mark.parametrize("least_images", [1, 16, 100])
+def test_the_store_is_the_same_to_the_byte(
+    client, images, expected, tmp_path, least_images, monkeypatch
+):
+    monkeypatch.setattr(pieces, "LEAST_IMAGES", least_images)
+    store = by_cluster(images, tmp_path / "made", client)
+    assert snapshot(tmp_path / "made") == expected
+    assert [path for path, _ in store.set_aside] == ["b/027.png", "b/050.png"]
+
+
+def test_relative_paths_mean_the_same_on_workers(client, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    by_cluster(bs.ImageFolder("images"), "made", client)
+    assert snapshot(tmp_path / "made") == expected
+
+
+def test_a_killed_worker_loses_nothing(client, images, expected, tmp_path):
+    deadly = RowPixels(deaths=deaths(tmp_path / "deaths", 1))
+    by_cluster(images, tmp_path / "made", client, deadly)
+    assert list((tmp_path / "deaths").iterdir()) == []
+    assert snapshot(tmp_path / "made") == expected
+
+
+@pytest.mark.parametrize("later", ["cluster", "threads"])
+def test_an_interrupted_extraction_goes_on(client, images, expected, tmp_path, later, monkeypatch):
+    commit, n_commits = Catalog.commit, []
+
+    def interrupted(catalog, entries):
+        commit(catalog, entries)
+        n_commits.append(len(entries))
+        if len(n_commits) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            by_cluster(images, tmp_path / "made", client)
+    assert not (tmp_path / "made" / "pieces").exists()
+    done = sum(n_commits)
+    by_cluster(images, tmp_path / "made", client if later == "cluster" else None)
+    assert 0 < done < len(COUNTS)
+    assert snapshot(tmp_path / "made") == expected
+
+
+def test_what_one_machine_began_a_cluster_brings_up_to_date(client, images, tmp_path):
+    by_cluster(images, tmp_path / "made", None)
+    source = images.root / "b" / "030.png"
+    source.write_bytes((images.root / "b" / "031.png").read_bytes())
+    (images.root / "b" / "027.png").unlink()
+    now = bs.ImageFolder(images.root)
+    by_cluster(now, tmp_path / "made", client)
+    by_cluster(now, tmp_path / "anew", None)
+    assert snapshot(tmp_path / "made") == snapshot(tmp_path / "anew")
+
+
+def test_strict_stops_at_the_first_broken_image_in_order(client, images, tmp_path):
+    with pytest.raises(ImageError, match=r"b/027\.png"):
+        by_cluster(images, tmp_path / "made", client, strict=True)
+
+
+def test_an_image_that_goes_meanwhile_is_set_aside_as_on_one_machine(client, images, tmp_path):
+    (images.root / "a" / "003.png").unlink()
+    by_cluster(images, tmp_path / "made", client)
+    by_cluster(images, tmp_path / "expected", None)
+    assert snapshot(tmp_path / "made") == snapshot(tmp_path / "expected")
+
+
+def test_a_worker_that_does_not_see_an_image_is_not_believed(images):
+    target = pieces.Target("a/000.png", str(images.root / "a" / "000.png"))
+    blind = pieces.Finding(trouble=ImageError("a/000.png", "no such file"), is_missing=True)
+    with pytest.raises(ClusterError, match=r"a worker does not see .*a/000\.png"):
+        pieces._refuse_blind(target, blind)
+
+
+class Slippery(RowPixels):
+    """Gives rows of a shape that it did not promise."""
+
+    def describe(self, grey):
+        values, positions = super().describe(grey)
+        return values[:, :2], positions
+
+
+def test_what_a_descriptor_does_wrong_is_told_as_on_one_machine(client, images, tmp_path):
+    with pytest.raises(DataError, match=r"Correct its describe\(\)"):
+        by_cluster(images, tmp_path / "made", client, Slippery())
+
+
+def test_a_machine_that_was_thought_dead_cannot_write_into_the_store(images, tmp_path):
+    descriptor = RowPixels()
+    describer = pieces.Describer(descriptor, pieces.Recipe.of(descriptor))
+    targets = (pieces.Target("a/000.png", images.paths[0]),)
+    (tmp_path / "store").mkdir()
+    with pieces.room_in(tmp_path / "store") as room:
+        pieces.describe_block(pieces.Block(0, targets), describer, room)
+        work = (0, (pieces.Span(0, COUNTS[0], 0, COUNTS[0]),))
+        pieces.join(work, describer.recipe, tmp_path / "store", room)
+    shard = tmp_path / "store" / "shards" / "00000.npy"
+    assert len(np.load(shard)) == COUNTS[0]
+    before = shard.read_bytes()
+    for late in (
+        lambda: pieces.join(work, describer.recipe, tmp_path / "store", room),
+        lambda: pieces.describe_block(pieces.Block(0, targets), describer, room),
+    ):
+        with pytest.raises(FileNotFoundError):
+            late()
+    assert shard.read_bytes() == before
+    assert not (tmp_path / "store" / "pieces").exists()

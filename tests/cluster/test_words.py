@@ -1,0 +1,170 @@
+"""Words and histograms of a cluster are those of one machine, to the bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import bowsaw as bs
+from bowsaw.clustering import kmeans, training_rows
+from bowsaw.clustering.checkpoint import Checkpoint
+from bowsaw.errors import DataError
+
+pytestmark = pytest.mark.usefixtures("leaves_nothing")
+
+
+def result(fitted):
+    return (
+        fitted.codebook_,
+        fitted.objectives_,
+        fitted.n_iter_,
+        fitted.counts_.tolist(),
+        fitted.objective_,
+    )
+
+
+@pytest.fixture(params=["uint8", "float32"])
+def bags(request, stores):
+    return stores[request.param].bags
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", [None, 150_000])
+def test_the_words_are_the_same_to_the_bit(client, bags, sample):
+    learner = bs.KMeansCodebook(12, max_iter=3, tol=0, sample=sample, n_jobs=1)
+    here = clone(learner).fit(bags)
+    there = clone(learner).set_params(parallel=client).fit(bags)
+    assert result(there) == result(here)
+    assert there.codebook_.provenance == here.codebook_.provenance
+
+
+def test_bags_may_be_chosen_and_repeated(client, stores):
+    bags = stores["uint8"].bags[[7, 3, 3, 18, 2, 0, 12, 11]]
+    learner = bs.KMeansCodebook(5, max_iter=2, sample=50_000, n_jobs=1)
+    assert result(clone(learner).set_params(parallel=client).fit(bags)) == result(learner.fit(bags))
+
+
+def test_empty_words_move_to_the_same_far_descriptors(client, stores, monkeypatch):
+    bags = stores["float32"].bags
+    start = np.repeat(bags[0][:1], 40, axis=0).astype(np.float32)
+    monkeypatch.setattr(bs.KMeansCodebook, "_start", lambda *_: start.copy())
+    learner = bs.KMeansCodebook(40, max_iter=3, tol=0, n_jobs=1)
+    assert result(clone(learner).set_params(parallel=client).fit(bags)) == result(learner.fit(bags))
+
+
+def die_in_the_middle(calls):
+    """Let this worker die when it has summed so many parts."""
+    sum_part = training_rows.sum_part
+
+    def deadly(*arguments):
+        nonlocal calls
+        calls -= 1
+        if calls < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return sum_part(*arguments)
+
+    training_rows.sum_part = deadly
+
+
+@pytest.mark.parametrize("sample", [None, 200_000])
+def test_a_killed_worker_changes_no_word(client, stores, sample):
+    bags = stores["float32"].bags
+    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, sample=sample, n_jobs=1)
+    victim = client.nthreads()
+    pid = client.run(os.getpid)
+    client.run(die_in_the_middle, 10, workers=[min(victim)])
+    there = clone(learner).set_params(parallel=client).fit(bags)
+    assert result(there) == result(learner.fit(bags))
+    assert client.run(os.getpid).get(min(victim)) != pid[min(victim)]
+
+
+class StopError(Exception):
+    """Raised in place of a Ctrl-C."""
+
+
+@pytest.mark.parametrize("later", ["cluster", "threads"])
+def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_path, monkeypatch):
+    bags = stores["uint8"].bags
+    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, n_jobs=1)
+    expected = clone(learner).fit(bags)
+    learner.set_params(checkpoint=tmp_path / "state")
+    monkeypatch.setattr(kmeans, "Checkpoint", partial(Checkpoint, seconds=-1.0))
+    save = Checkpoint.save
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise StopError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_and_stop)
+        with pytest.raises(StopError):
+            clone(learner).set_params(parallel=client).fit(bags)
+    n_saved = []
+    monkeypatch.setattr(Checkpoint, "save", lambda *_: n_saved.append(1))
+    learner.set_params(parallel=client if later == "cluster" else None)
+    assert result(learner.fit(bags)) == result(expected)
+    # One round was done before, and nothing is saved after the last.
+    assert len(n_saved) == 2
+
+
+# -- histograms ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_the_histograms_are_the_same_to_the_bit(client, bags, coding, monkeypatch):
+    monkeypatch.setattr("bowsaw.coding.chunks.CHUNK_BAGS", 3)
+    words = np.random.default_rng(0).random((20, 4)).astype(np.float32) * 200
+    book = bs.Codebook(words, scale=bags.scale)
+    bow = bs.BagOfWords(book, coding=coding, n_jobs=1)
+    with pytest.warns(UserWarning, match="1 of 19 bags have no descriptors"):
+        here = bow.transform(bags)
+    with pytest.warns(UserWarning, match="1 of 19 bags have no descriptors"):
+        there = clone(bow).set_params(parallel=client).transform(bags)
+    assert np.array_equal(here, there)
+
+
+def test_a_sharpness_is_chosen_alike(client, stores):
+    bags, y = stores["uint8"].bags[3:], stores["uint8"].y[3:]
+    book = bs.Codebook([[0, 0, 0, 0], [90, 90, 0, 0], [9, 9, 90, 200]], scale=bags.scale)
+    here = bs.BagOfWords(book, coding="soft", sharpness="auto", n_jobs=1)
+    there = clone(here).set_params(parallel=client)
+    assert here.fit(bags, y).sharpness_ == there.fit(bags, y).sharpness_
+
+
+def test_a_pipeline_learns_and_codes_on_the_cluster(client, stores):
+    bags = stores["uint8"].bags[3:]
+    learner = bs.KMeansCodebook(4, max_iter=2, n_jobs=1)
+    here = bs.BagOfWords(learner, n_jobs=1)
+    there = make_pipeline(
+        bs.BagOfWords(clone(learner).set_params(parallel=client), parallel=client)
+    )
+    assert np.array_equal(here.fit(bags).transform(bags), clone(there).fit(bags).transform(bags))
+
+
+# -- what a cluster is not for ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [bs.KMeansCodebook, bs.BagOfWords])
+def test_bags_in_memory_are_refused(client, kind):
+    estimator = kind(2 if kind is bs.KMeansCodebook else [[0.0], [1.0]], parallel=client)
+    act = estimator.fit if kind is bs.KMeansCodebook else estimator.transform
+    with pytest.raises(DataError, match="these 1 bags lie in the memory of this process"):
+        act([np.array([[0.0], [1.0], [2.0]])])
+
+
+@pytest.mark.parametrize("estimator", [bs.KMeansCodebook(3), bs.BagOfWords([[1.0]])])
+def test_a_clone_has_the_same_client(client, estimator):
+    estimator = clone(estimator).set_params(parallel=client)
+    twin = clone(estimator)
+    assert twin.parallel is client
+    assert twin.get_params()["parallel"] is client
+    assert estimator.parallel is client
+    assert twin is not estimator

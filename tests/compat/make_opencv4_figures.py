@@ -1,0 +1,264 @@
+"""Ask OpenCV 4 for the figures that ``bowsaw.compat.opencv`` is compared with.
+
+Run by hand, where OpenCV 4 is installed and bowsaw is not::
+
+    python -m venv opencv4
+    opencv4/bin/pip install "opencv-python-headless<5" numpy
+    opencv4/bin/python tests/compat/make_opencv4_figures.py
+
+It writes ``tests/compat/data/opencv4.npz``: inputs, seeds, words, histograms, and what came of
+calls at the edges. The tests make the same calls with our classes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+FIGURES = Path(__file__).parent / "data" / "opencv4.npz"
+
+COUNT, EPS = cv2.TERM_CRITERIA_COUNT, cv2.TERM_CRITERIA_EPS
+
+WORDS: dict[str, tuple[str, int, tuple[Any, ...]]] = {
+    "by default": ("sift", 0, (12,)),
+    "few iterations": ("sift", 1, (20, (COUNT, 3, 0.0))),
+    "one attempt": ("sift", 2, (9, (COUNT + EPS, 10, 1.0), 1)),
+    "random centres": ("sift", 3, (15, (COUNT + EPS, 20, 0.5), 4, cv2.KMEANS_RANDOM_CENTERS)),
+    "many words": ("plain", 4, (60, (COUNT, 10, 0.0), 2, cv2.KMEANS_PP_CENTERS)),
+    "one word": ("plain", 5, (1,)),
+    "a flat array": ("flat", 6, (5,)),
+    "as many as descriptors": ("few", 7, (6,)),
+    "equal descriptors": ("equal", 8, (3,)),
+}
+"""Which descriptors, OpenCV's seed, and the arguments of the trainer."""
+
+MATCHERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "nearest": ("sift", lambda: cv2.BFMatcher(cv2.NORM_L2)),
+    "city block": ("sift", lambda: cv2.BFMatcher(cv2.NORM_L1)),
+    "hamming": ("orb", lambda: cv2.BFMatcher(cv2.NORM_HAMMING)),
+}
+"""The feature, and how the nearest word is found."""
+
+FEATURES: dict[str, Callable[[], Any]] = {
+    "sift": lambda: cv2.SIFT_create(80),
+    "orb": lambda: cv2.ORB_create(60, edgeThreshold=15, patchSize=15),
+}
+
+VOCABULARY = {"sift": "by default words", "orb": "orb words"}
+"""The words that each feature's descriptors are counted by."""
+
+
+def draw_picture(seed: int) -> np.ndarray:
+    """Return squares of four sizes added up, 112 × 112 pixels: corners and blobs for a detector."""
+    generator = np.random.default_rng(seed)
+    layers = [
+        np.kron(generator.integers(0, 64, (112 // side, 112 // side)), np.ones((side, side), int))
+        for side in (4, 7, 14, 28)
+    ]
+    return np.sum(layers, axis=0).astype(np.uint8)
+
+
+def as_table(keypoints: Any) -> np.ndarray:
+    """Return keypoints as rows of numbers."""
+    rows = [(*k.pt, k.size, k.angle, k.response, k.octave, k.class_id) for k in keypoints]
+    return np.array(rows, np.float64)
+
+
+def as_keypoints(table: np.ndarray) -> list[Any]:
+    """Return keypoints from rows of numbers."""
+    return [cv2.KeyPoint(*map(float, r[:5]), int(r[5]), int(r[6])) for r in table]
+
+
+def rows_of(figures: Any, source: str) -> np.ndarray:
+    """Return the descriptors of this name: stored ones, or made of these."""
+    sift = np.concatenate([figures[f"sift {i} descriptors"] for i in range(3)])
+    made = {"sift": sift, "few": sift[:6], "equal": np.full((5, 4), 3, np.uint8)}
+    return made[source] if source in made else figures[f"{source} rows"]
+
+
+def words_of(trainer: Any, descriptors: np.ndarray, seed: int, arguments: Any) -> np.ndarray:
+    """Add the descriptors in two parts, as of two images, and cluster."""
+    cv2.setRNGSeed(seed)
+    made = trainer(*arguments)
+    half = (len(descriptors) + 1) // 2
+    for part in (descriptors[:half], descriptors[half:]):
+        made.add(part.astype(np.float32))
+    return made.cluster()
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """Return in a few words what came of a call."""
+    try:
+        result = call()
+    except cv2.error:
+        return "cv2.error"
+    except TypeError:
+        return "TypeError"
+    if isinstance(result, np.ndarray):
+        return f"{result.shape} {result.dtype}"
+    if isinstance(result, tuple):
+        return f"tuple of {len(result)}"
+    return repr(result)
+
+
+def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
+    """Make the calls at the edges with these two classes."""
+    rows = (np.arange(60, dtype=np.float32) ** 2 % 71).reshape(20, 3)
+    picture = draw_picture(0)
+    sift, orb = FEATURES["sift"](), FEATURES["orb"]()
+    keypoints = sift.detect(picture, None)
+    words = sift.compute(picture, keypoints)[1][:5].copy()
+    at_the_border = [cv2.KeyPoint(1.0, 1.0, 5.0)]
+
+    def filled(*parts: np.ndarray) -> Any:
+        made = trainer(3)
+        for part in parts:
+            made.add(part)
+        return made
+
+    def cleared() -> Any:
+        made = filled(rows)
+        made.clear()
+        return made
+
+    def ready(vocabulary: Any = words, matcher: Any = None, feature: Any = sift) -> Any:
+        made = extractor(feature, matcher or cv2.BFMatcher())
+        made.setVocabulary(vocabulary)
+        return made
+
+    fresh = extractor(sift, cv2.BFMatcher())
+    flat = rows.ravel()
+    used = cv2.BFMatcher()
+    used.add([words, words])
+    ready(words[:2], used)
+    kept = ready()
+    first = filled(rows)
+    calls: dict[str, Callable[[], Any]] = {
+        "no count": lambda: trainer(),
+        "a fraction of a word": lambda: trainer(3.5),
+        "a count that is true": lambda: trainer(True),
+        "a count in text": lambda: trainer("3"),
+        "two numbers to stop by": lambda: trainer(3, (1, 2)),
+        "all by name": lambda: trainer(
+            clusterCount=2, termcrit=(1, 5, 0.0), attempts=1, flags=0
+        ).cluster(descriptors=rows),
+        "no numbers to stop by": lambda: trainer(2, None).cluster(rows),
+        "no attempts": lambda: trainer(2, (1, 5, 0.0), 0).cluster(rows),
+        "no words": lambda: trainer(0).cluster(rows),
+        "too many words": lambda: trainer(21).cluster(rows),
+        "count at first": lambda: trainer(3).descriptorsCount(),
+        "arrays at first": lambda: trainer(3).getDescriptors(),
+        "cluster at first": lambda: trainer(3).cluster(),
+        "add nothing": lambda: trainer(3).add(None),
+        "add no rows": lambda: trainer(3).add(rows[:0]),
+        "add a list": lambda: trainer(3).add(rows.tolist()),
+        "add bytes": lambda: trainer(3).add(rows.astype(np.uint8)),
+        "add other columns": lambda: first.add(rows[:, :2].copy()),
+        "add another dtype": lambda: first.add(rows.astype(np.float64)),
+        "add a flat array": lambda: filled(flat).descriptorsCount(),
+        "what add returns": lambda: trainer(3).add(rows),
+        "count": lambda: filled(rows, rows[:4].copy()).descriptorsCount(),
+        "arrays": lambda: filled(rows, rows[:4].copy()).getDescriptors(),
+        "the same array": lambda: np.shares_memory(filled(rows).getDescriptors()[0], rows),
+        "cluster": lambda: filled(rows).cluster(),
+        "cluster others": lambda: trainer(3).cluster(rows),
+        "others are not added": lambda: (first.cluster(rows[:7]), first.descriptorsCount())[1],
+        "cluster nothing": lambda: trainer(3).cluster(None),
+        "cluster no rows": lambda: trainer(3).cluster(rows[:0]),
+        "cluster doubles": lambda: trainer(3).cluster(rows.astype(np.float64)),
+        "cluster bytes": lambda: filled(rows.astype(np.uint8)).cluster(),
+        "cluster NaN": lambda: trainer(3).cluster(rows * np.float32(np.nan)),
+        "cluster a view": lambda: trainer(3).cluster(rows[::2, ::-1]),
+        "count when cleared": lambda: cleared().descriptorsCount(),
+        "cluster when cleared": lambda: cleared().cluster(),
+        "another dtype when cleared": lambda: cleared().add(rows.astype(np.float64)),
+        "no feature": lambda: extractor(),
+        "no matcher": lambda: extractor(sift),
+        "matcher and feature": lambda: extractor(cv2.BFMatcher(), sift),
+        "by name": lambda: extractor(dextractor=sift, dmatcher=cv2.BFMatcher()).descriptorSize(),
+        "size at first": lambda: fresh.descriptorSize(),
+        "words at first": lambda: fresh.getVocabulary(),
+        "type": lambda: fresh.descriptorType(),
+        "compute at first": lambda: fresh.compute(picture, keypoints),
+        "no keypoints at first": lambda: fresh.compute(picture, []),
+        "size": lambda: kept.descriptorSize(),
+        "words": lambda: kept.getVocabulary(),
+        "the same words": lambda: np.shares_memory(kept.getVocabulary(), words),
+        "what setting returns": lambda: kept.setVocabulary(vocabulary=words),
+        "words in a list": lambda: ready(words.tolist()),
+        "no rows of words": lambda: ready(words[:0]).compute(picture, keypoints),
+        "words of None": lambda: ready(None).compute(picture, keypoints),
+        "words that are a view": lambda: ready(words[::2, ::-1]).compute(picture, keypoints),
+        "words of other columns": lambda: ready(words[:, :9].copy()).compute(picture, keypoints),
+        "words in bytes": lambda: ready(words.astype(np.uint8)).compute(picture, keypoints),
+        "compute": lambda: kept.compute(picture, keypoints),
+        "compute by name": lambda: kept.compute(image=picture, keypoints=keypoints),
+        "compute into an array": lambda: kept.compute(
+            picture, keypoints, np.zeros((1, 5), np.float32)
+        ),
+        "compute with four": lambda: kept.compute(picture, keypoints, None, None),
+        "a tuple of keypoints": lambda: kept.compute(picture, tuple(keypoints)),
+        "no keypoints": lambda: kept.compute(picture, []),
+        "keypoints of None": lambda: kept.compute(picture, None),
+        "no picture, no keypoints": lambda: kept.compute(None, []),
+        "no picture": lambda: kept.compute(None, keypoints),
+        "in colour": lambda: kept.compute(np.dstack([picture] * 3), keypoints),
+        "a picture of floats": lambda: kept.compute(picture.astype(np.float32), keypoints),
+        "nothing can be described": lambda: ready(
+            np.zeros((2, 32), np.uint8), cv2.BFMatcher(cv2.NORM_HAMMING), orb
+        ).compute(picture, at_the_border),
+        "a matcher that checks twice": lambda: ready(
+            words[1:3].copy(), cv2.BFMatcher(cv2.NORM_L2, True)
+        ).compute(picture, keypoints),
+        "words that the matcher had": lambda: sum(map(len, used.getTrainDescriptors())),
+    }
+    return {name: outcome(call) for name, call in calls.items()}
+
+
+def make_figures() -> dict[str, Any]:
+    """Return every input and what OpenCV 4 makes of it."""
+    figures: dict[str, Any] = {"version": cv2.__version__}
+    pictures = np.stack([draw_picture(seed) for seed in range(3)])
+    figures["pictures"] = pictures
+    for kind, make in FEATURES.items():
+        feature = make()
+        for i, picture in enumerate(pictures):
+            keypoints = feature.detect(picture, None)
+            figures[f"{kind} {i} keypoints"] = as_table(keypoints)
+            rows = feature.compute(picture, keypoints)[1]
+            figures[f"{kind} {i} descriptors"] = rows.astype(np.uint8)
+            if not np.array_equal(figures[f"{kind} {i} descriptors"], rows):
+                raise SystemExit(f"{kind} descriptors are not whole numbers below 256")
+    generator = np.random.default_rng(9)
+    figures["plain rows"] = generator.integers(0, 200, (300, 7)).astype(np.uint8)
+    figures["flat rows"] = generator.integers(0, 200, 40).astype(np.uint8)
+    for name, (source, seed, arguments) in WORDS.items():
+        figures[f"{name} words"] = words_of(
+            cv2.BOWKMeansTrainer, rows_of(figures, source), seed, arguments
+        )
+    figures["orb words"] = figures["orb 0 descriptors"][::6].copy()
+    for name, (kind, matcher) in MATCHERS.items():
+        extractor = cv2.BOWImgDescriptorExtractor(FEATURES[kind](), matcher())
+        extractor.setVocabulary(figures[VOCABULARY[kind]])
+        for i, picture in enumerate(pictures):
+            keypoints = as_keypoints(figures[f"{kind} {i} keypoints"])
+            for n in (len(keypoints), 1, 3, 17):
+                figures[f"{name} {i} of {n}"] = extractor.compute(picture, keypoints[:n])
+    answers = outcomes(cv2.BOWKMeansTrainer, cv2.BOWImgDescriptorExtractor)
+    figures["calls"] = np.array(list(answers))
+    figures["answers"] = np.array(list(answers.values()))
+    return figures
+
+
+if __name__ == "__main__":
+    FIGURES.parent.mkdir(exist_ok=True)
+    made = make_figures()
+    np.savez_compressed(FIGURES, **made)
+    sys.stdout.write(
+        f"{len(made)} figures of OpenCV {made['version']}, {FIGURES.stat().st_size} bytes\n"
+    )

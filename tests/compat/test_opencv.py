@@ -1,0 +1,168 @@
+"""The classes that OpenCV 5 dropped, compared with what OpenCV 4 made of the same inputs."""
+
+from __future__ import annotations
+
+import pickle
+
+import cv2
+import numpy as np
+import pytest
+from tests.compat import make_opencv4_figures as asked
+
+import bowsaw as bs
+from bowsaw.compat.opencv import (
+    BOWImgDescriptorExtractor,
+    BOWKMeansTrainer,
+    BOWTrainer,
+    OpenCvArgumentError,
+    OpenCvDataError,
+    to_codebook,
+    to_vocabulary,
+)
+from bowsaw.errors import BowsawError, DataError, ParameterError
+
+with np.load(asked.FIGURES, allow_pickle=False) as _file:
+    FIGURES = dict(_file)
+
+
+class Recorded:
+    """Describes keypoints with what OpenCV 4 found there, whatever this machine's SIFT does."""
+
+    def __init__(self, descriptors):
+        self.descriptors = descriptors
+
+    def compute(self, image, keypoints):
+        return keypoints, self.descriptors[: len(keypoints)]
+
+
+def each_histogram(name):
+    for key, histogram in FIGURES.items():
+        if key.startswith(f"{name} ") and " of " in key:
+            yield int(key.split()[-3]), int(key.split()[-1]), histogram
+
+
+def test_the_figures_are_of_opencv_4():
+    assert str(FIGURES["version"]).startswith("4.")
+    assert sum(len(list(each_histogram(name))) for name in asked.MATCHERS) == 36
+    assert asked.FIGURES.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("name", asked.WORDS)
+def test_the_words_are_those_of_opencv_4_to_the_bit(name):
+    source, seed, arguments = asked.WORDS[name]
+    rows = asked.rows_of(FIGURES, source)
+    words = asked.words_of(BOWKMeansTrainer, rows, seed, arguments)
+    np.testing.assert_array_equal(words, FIGURES[f"{name} words"], strict=True)
+
+
+@pytest.mark.parametrize("name", asked.MATCHERS)
+def test_the_histograms_are_those_of_opencv_4_to_the_bit(name):
+    kind, make_matcher = asked.MATCHERS[name]
+    dtype = np.uint8 if kind == "orb" else np.float32
+    for i, n, expected in each_histogram(name):
+        feature = Recorded(FIGURES[f"{kind} {i} descriptors"].astype(dtype))
+        extractor = BOWImgDescriptorExtractor(feature, make_matcher())
+        extractor.setVocabulary(FIGURES[asked.VOCABULARY[kind]])
+        keypoints = asked.as_keypoints(FIGURES[f"{kind} {i} keypoints"])[:n]
+        histogram = extractor.compute(FIGURES["pictures"][i], keypoints)
+        np.testing.assert_array_equal(histogram, expected, strict=True)
+
+
+@pytest.mark.parametrize("name", asked.MATCHERS)
+def test_pictures_described_here_give_the_same_histograms(name):
+    # Another processor may round a gradient differently; a descriptor between two words may then
+    # fall to the other. On the machine that made the figures there is no such descriptor.
+    kind, make_matcher = asked.MATCHERS[name]
+    extractor = BOWImgDescriptorExtractor(asked.FEATURES[kind](), make_matcher())
+    extractor.setVocabulary(FIGURES[asked.VOCABULARY[kind]])
+    for i, n, expected in each_histogram(name):
+        keypoints = asked.as_keypoints(FIGURES[f"{kind} {i} keypoints"])[:n]
+        histogram = extractor.compute(FIGURES["pictures"][i], keypoints)
+        moved = np.abs(histogram - expected).sum() / 2 * n
+        assert moved <= max(1, n / 20) + 1e-3
+
+
+def test_calls_at_the_edges_end_as_they_did():
+    expected = dict(zip(FIGURES["calls"].tolist(), FIGURES["answers"].tolist(), strict=True))
+    assert asked.outcomes(BOWKMeansTrainer, BOWImgDescriptorExtractor) == expected
+
+
+def test_words_that_change_are_used_changed():
+    # OpenCV kept the caller's arrays, and so do we.
+    sift = asked.FEATURES["sift"]()
+    picture = FIGURES["pictures"][0]
+    keypoints = sift.detect(picture, None)
+    words = FIGURES["by default words"].copy()
+    extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher())
+    extractor.setVocabulary(words)
+    before = extractor.compute(picture, keypoints)
+    words[:] = words[::-1].copy()
+    np.testing.assert_array_equal(extractor.compute(picture, keypoints), before[:, ::-1])
+
+
+def test_errors_are_caught_as_ours_and_as_opencvs():
+    trainer = BOWKMeansTrainer(5)
+    for kind in (cv2.error, DataError, BowsawError, ValueError):
+        with pytest.raises(kind, match=r"Call add first"):
+            trainer.cluster()
+    for kind in (TypeError, ParameterError, BowsawError):
+        with pytest.raises(kind, match=r"clusterCount must be a whole number; got 2\.5"):
+            BOWKMeansTrainer(2.5)
+    for error in (OpenCvDataError("none"), OpenCvArgumentError("none")):
+        assert repr(pickle.loads(pickle.dumps(error))) == repr(error)
+
+
+def test_errors_name_value_limit_and_remedy():
+    rows = np.zeros((4, 3), np.float32)
+    with pytest.raises(OpenCvDataError, match=r"between 1 and 4 .* got 5\. Ask for fewer"):
+        BOWKMeansTrainer(5).cluster(rows)
+    with pytest.raises(OpenCvDataError, match=r"two dimensions.*got 2×3×4"):
+        BOWKMeansTrainer(1).add(np.zeros((2, 3, 4), np.float32))
+    with pytest.raises(OpenCvDataError, match=r"finite; got 1 values"):
+        BOWKMeansTrainer(1).cluster(np.array([[1, np.inf]], np.float32))
+    with pytest.raises(OpenCvDataError, match=r"KMEANS_USE_INITIAL_LABELS \(got 1\)"):
+        BOWKMeansTrainer(1, flags=cv2.KMEANS_USE_INITIAL_LABELS)
+    with pytest.raises(OpenCvArgumentError, match=r"got BFMatcher without compute.*first"):
+        BOWImgDescriptorExtractor(cv2.BFMatcher(), cv2.SIFT_create())
+    with pytest.raises(NotImplementedError, match="BOWKMeansTrainer"):
+        BOWTrainer().cluster()
+    assert isinstance(BOWKMeansTrainer(1), BOWTrainer)
+
+
+def test_a_matcher_that_finds_too_little_is_refused():
+    sift = asked.FEATURES["sift"]()
+    picture = FIGURES["pictures"][0]
+    keypoints, descriptors = sift.detectAndCompute(picture, None)
+    extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2, crossCheck=True))
+    extractor.setVocabulary(descriptors[3:5].copy())
+    with pytest.raises(OpenCvDataError, match=r"no word for descriptor 0 of .*crossCheck=False"):
+        extractor.compute(picture, keypoints)
+
+
+def test_a_vocabulary_becomes_a_codebook_and_comes_back():
+    words = FIGURES["by default words"]
+    book = to_codebook(words, cv2.SIFT_create(), pictures=3)
+    assert (book.n_words, book.scale) == (12, 512.0)
+    assert book.provenance == {"from": "opencv", "pictures": 3}
+    back = to_vocabulary(book)
+    np.testing.assert_array_equal(back, words, strict=True)
+    back[:] = 0  # a copy, as a matcher may change what it is given
+    np.testing.assert_array_equal(book.words, words)
+    assert len(to_vocabulary(book.without([3, 4]))) == 10
+    with pytest.raises(DataError, match=r"128 columns.*got 128×12.*transposed"):
+        to_codebook(words.T.copy(), cv2.SIFT_create())
+    with pytest.raises(ParameterError, match="binary"):
+        to_codebook(FIGURES["orb words"], cv2.ORB_create())
+
+
+def test_bowsaw_counts_the_same_words():
+    # Both count the nearest words of the same descriptors; bowsaw divides in float64.
+    sift = asked.FEATURES["sift"]()
+    pictures = list(FIGURES["pictures"])
+    words = FIGURES["by default words"]
+    extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2))
+    extractor.setVocabulary(words)
+    theirs = np.concatenate([extractor.compute(p, sift.detect(p, None)) for p in pictures])
+    bags = bs.OpenCvFeatures(sift, max_side=None).transform(pictures)
+    ours = bs.BagOfWords(to_codebook(words, sift)).fit_transform(bags)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -1,0 +1,300 @@
+"""The header's numbers are the codebook's, and compiled it gives Python's answer.
+
+The numbers are read back from the text, which needs no compiler. Where there is a C compiler, as on
+nearly every machine with Python's own headers, the functions are compiled and compared too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sysconfig
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import bowsaw as bs
+from bowsaw.errors import MismatchError, ParameterError
+from bowsaw.formats.c_header import write_c_header
+from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats.small_words import small_words
+from bowsaw.nearest.search import nearest_words
+
+STRICT = ("-std=c99", "-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+
+CODES = """
+#include "words.h"
+void codes(const bowsaw_input *rows, size_t n, size_t *out)
+{
+    size_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = bowsaw_code(rows + i * BOWSAW_N_DIMS);
+}
+"""
+HISTOGRAM = """
+#include "words.h"
+void histogram(const bowsaw_input *rows, size_t n, float *out) { bowsaw_histogram(rows, n, out); }
+"""
+SCORES = """
+size_t scores(const float *histogram, float *out)
+{
+    bowsaw_scores(histogram, out);
+    return bowsaw_label(out);
+}
+const char *name(size_t place) { return bowsaw_classes[place]; }
+"""
+
+
+def compiler() -> str | None:
+    """The C compiler of this machine, if there is one that builds shared libraries."""
+    named = (sysconfig.get_config_var("CC") or "").split()[:1]
+    return next(filter(None, map(shutil.which, (*named, "cc", "gcc", "clang"))), None)
+
+
+def compiled(folder, source, *flags):
+    """Build a library beside the header, or None where there is no compiler."""
+    cc = compiler()
+    if cc is None:
+        return None
+    (folder / "it.c").write_text(source)
+    target = folder / f"it{len(list(folder.iterdir()))}.so"
+    subprocess.run(
+        [cc, *STRICT, *flags, "-shared", "-fPIC", "it.c", "-o", target.name, "-lm"],
+        cwd=folder,
+        check=True,
+    )
+    return ctypes.CDLL(str(target))
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def codes_in_c(library, rows):
+    out = np.empty(len(rows), dtype=np.uintp)
+    rows = np.ascontiguousarray(rows)
+    library.codes(pointer(rows), ctypes.c_size_t(len(rows)), pointer(out))
+    return out
+
+
+def histogram_in_c(library, rows, n_words):
+    out = np.full(n_words, np.nan, dtype=np.float32)
+    rows = np.ascontiguousarray(rows)
+    library.histogram(pointer(rows), ctypes.c_size_t(len(rows)), pointer(out))
+    return out
+
+
+def table(text, name, dtype):
+    """The numbers of a table, as a compiler reads them."""
+    body = re.search(rf"{name}\[.*?\] = (\{{.*?\}});", text, re.S)[1]
+    numbers = re.findall(r"-?[\d.]+(?:e[-+]?\d+)?", body)
+    return np.array([dtype(number) for number in numbers])
+
+
+def defined(text, name):
+    return float(np.float32(re.search(rf"#define {name} (\S+?)f?$", text, re.M)[1]))
+
+
+@pytest.fixture(scope="module")
+def images(scenes):
+    folder = bs.ImageFolder(scenes)
+    rows = np.arange(0, len(folder), 9)
+    return bs.DenseSift(step=4).transform(folder[rows]), np.array(folder.classes)[folder.y[rows]]
+
+
+@pytest.fixture(scope="module")
+def book(images):
+    whole = bs.KMeansCodebook(30, max_iter=3, random_state=0).fit(images[0]).codebook_
+    return whole.only(whole.ids[:20][::-1])
+
+
+@pytest.fixture
+def header(tmp_path):
+    def write(*arguments, **options):
+        write_c_header(arguments[0], tmp_path / "words.h", *arguments[1:], **options)
+        return (tmp_path / "words.h").read_text("ascii")
+
+    return write
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def test_the_words_are_those_of_the_codebook_to_the_bit(header, book):
+    text = header(book)
+    assert np.array_equal(table(text, "bowsaw_words", np.float32), book.words.ravel())
+    assert np.array_equal(table(text, "bowsaw_ids", int), book.ids)
+    assert (defined(text, "BOWSAW_N_WORDS"), defined(text, "BOWSAW_N_DIMS")) == (20, 128)
+    assert defined(text, "BOWSAW_SCALE") == 512
+    assert '"patch": 16' in text
+    assert header(book) == text
+
+
+def test_any_float32_is_written_so_that_it_is_read_back(header):
+    bits = np.random.default_rng(0).integers(0, 2**32, 4000, dtype=np.uint32)
+    values = bits.view(np.float32)
+    values = np.concatenate([values[np.isfinite(values)], np.float32([0, -0.0, 1e-45, 3e38, 100])])
+    text = header(bs.Codebook(values[None]))
+    assert np.array_equal(table(text, "bowsaw_words", np.float32), values)
+
+
+def test_large_ids_have_room(header):
+    text = header(bs.Codebook([[0.0], [1.0]], ids=[2**62, 5]))
+    assert "uint64_t bowsaw_ids" in text
+    assert table(text, "bowsaw_ids", int).tolist() == [2**62, 5]
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("descriptors", ["uint8", "float32"])
+@pytest.mark.parametrize("unit", ["sift", "signed", "tiny", "flat"])
+def test_small_words_are_as_near_as_they_say(header, book, kind, descriptors, unit):
+    words = {
+        "sift": book.words,
+        "signed": np.random.default_rng(0).normal(0.3, 2, (9, 5)),
+        "tiny": np.random.default_rng(0).normal(0, 1e-30, (9, 5)),
+        "flat": np.zeros((2, 3)),
+    }[unit].astype(np.float32)
+    found = small_words(words, kind, descriptors)
+    restored = found.restored()
+    # restored() is exact: few digits times few digits.
+    exact = found.step * (found.values.astype(np.float64) - found.zero)
+    assert np.array_equal(restored.astype(np.float64), exact)
+    moved = restored.astype(np.float64) - words
+    assert np.abs(moved).max() <= found.step / 2
+    assert np.sqrt((moved**2).sum(axis=1)).max() == pytest.approx(found.error, rel=1e-12)
+    spread = np.ptp(np.append(words, 0)) / 254 if kind == "uint8" else np.abs(words).max() / 127
+    if unit in ("signed", "tiny"):
+        assert spread * (1 - 1e-6) <= found.step <= spread * (1 + 2.0**-11)
+    if (unit, kind, descriptors) == ("sift", "uint8", "uint8"):
+        assert (found.step, found.zero) == (1, 0)
+    scale = 3.0
+    text = header(bs.Codebook(words, scale=scale), words=kind, descriptors=descriptors)
+    assert np.array_equal(table(text, "bowsaw_words", int), found.values.ravel())
+    told = defined(text, "BOWSAW_WORD_ERROR")
+    assert found.error / scale <= told <= found.error / scale * (1 + 1e-6)
+
+
+# -- compiled --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("descriptors", ["float32", "uint8"])
+@pytest.mark.parametrize("words", ["float32", "uint8", "int8"])
+def test_codes_and_histograms_are_those_of_python(
+    tmp_path, header, images, book, words, descriptors
+):
+    bags, _ = images
+    text = header(book, words=words, descriptors=descriptors)
+    integers = words == descriptors == "uint8"
+    assert f"typedef {'int32_t' if integers else 'BOWSAW_REAL'} bowsaw_distance;" in text
+    used = book
+    if words != "float32":
+        moved = small_words(book.words, words, descriptors).restored()
+        used = bs.Codebook(moved, scale=book.scale)
+    library = compiled(tmp_path, CODES + HISTOGRAM)
+    if library is not None:
+        expected = bs.BagOfWords(used).transform(bags)
+        for i in range(len(bags)):
+            rows = bags[i].astype(descriptors)
+            codes = nearest_words(bags[[i]], used.words)
+            assert np.array_equal(codes_in_c(library, rows), codes)
+            assert np.array_equal(histogram_in_c(library, rows, 20), expected[i])
+        assert not histogram_in_c(library, rows[:0], 20).any()
+
+
+def test_ties_go_to_the_first_word(tmp_path, header):
+    rng = np.random.default_rng(0)
+    words = rng.integers(-2, 3, (25, 19)).astype(np.float32)
+    words[20:] = words[3]
+    rows = (rng.integers(-4, 5, (400, 19)) / 2).astype(np.float32)
+    header(bs.Codebook(words))
+    library = compiled(tmp_path, CODES)
+    if library is not None:
+        codes = nearest_words(bs.Bags(rows), words)
+        assert np.array_equal(codes_in_c(library, rows), codes)
+
+
+def test_float_sums_are_nearly_as_good(tmp_path, header, images, book):
+    header(book)
+    library = compiled(tmp_path, CODES, "-DBOWSAW_REAL=float")
+    if library is not None:
+        rows = images[0].values.astype(np.float32)
+        codes = nearest_words(images[0], book.words)
+        assert (codes_in_c(library, rows) == codes).mean() > 0.999
+
+
+@pytest.mark.parametrize("words", ["float32", "uint8"])
+@pytest.mark.parametrize("sharpness", [5.0, 40.0, 1e40])
+def test_soft_codes_are_those_of_python(tmp_path, header, images, book, words, sharpness):
+    bags, _ = images
+    text = header(
+        bs.BagOfWords(book, coding="soft", sharpness=sharpness), words=words, descriptors="uint8"
+    )
+    assert defined(text, "BOWSAW_SHARPNESS") == pytest.approx(min(sharpness / 512**2, 1e38))
+    if words == "uint8":
+        book = bs.Codebook(small_words(book.words, "uint8", "uint8").restored(), scale=512)
+    library = compiled(tmp_path, HISTOGRAM)
+    if library is not None:
+        expected = bs.BagOfWords(book, coding="soft", sharpness=sharpness).transform(bags)
+        for i in range(0, len(bags), 5):
+            found = histogram_in_c(library, bags[i], 20)
+            assert np.abs(found - expected[i]).max() <= 1e-5
+        assert not histogram_in_c(library, bags[0][:0], 20).any()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: bs.HistogramClassifier(C=4.0), lambda: LogisticRegression()],
+    ids=["ours", "logistic"],
+)
+def test_scores_and_names_are_those_of_python(tmp_path, header, images, book, make, n_classes):
+    bags, y = images
+    names = np.array(['a "quoted\\ ??/ name', "«☃» */ /*", "zebra"])
+    places = np.unique(y, return_inverse=True)[1]
+    chosen = np.flatnonzero(places < n_classes)
+    coder = bs.BagOfWords(book)
+    X = coder.transform(bags[chosen])
+    model = LinearModel.of(make().fit(X, names[places[chosen]]), coder)
+    text = header(book, model, descriptors="uint8")
+    weights = table(text, "bowsaw_weights", np.float32).reshape(20, -1)
+    np.testing.assert_allclose(weights, (model.weights * model.scale).T, rtol=1e-7)
+    assert defined(text, "BOWSAW_N_CLASSES") == n_classes
+    library = compiled(tmp_path, HISTOGRAM + SCORES)
+    if library is not None:
+        library.name.restype = ctypes.c_char_p
+        library.scores.restype = ctypes.c_size_t
+        expected = model.scores(X)
+        for i, row in enumerate(chosen):
+            histogram = histogram_in_c(library, bags[int(row)], 20)
+            out = np.empty(n_classes, dtype=np.float32)
+            label = library.scores(pointer(histogram), pointer(out))
+            np.testing.assert_allclose(out, expected[i], rtol=1e-5, atol=1e-5)
+            assert label == np.argmax(expected[i])
+        told = [library.name(ctypes.c_size_t(i)).decode() for i in range(n_classes)]
+        assert told == list(model.classes)
+
+
+def test_a_comment_cannot_end_early(tmp_path, header):
+    book = bs.Codebook([[0.0]], description={"name": "*/ int x = ; /*", "more": "\\\n\u2028☃"})
+    text = header(book)
+    assert text.count("*/") == text.count("/*")
+    compiled(tmp_path, CODES)
+
+
+# -- what does not fit -----------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_refused(tmp_path, book):
+    path = tmp_path / "words.h"
+    fitted = LinearSVC().fit(np.eye(20)[:9], np.arange(9) % 3)
+    with pytest.raises(ParameterError, match="words must be one of float32, uint8, int8"):
+        write_c_header(book, path, words="int4")
+    with pytest.raises(ParameterError, match="descriptors must be one of float32, uint8"):
+        write_c_header(book, path, descriptors="int8")
+    with pytest.raises(MismatchError, match="other words"):
+        write_c_header(book.only(book.ids[::-1]), path, LinearModel.of(fitted, book))
+    assert not path.exists()

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import io
+import struct
+
+import faiss
+import numpy as np
+import pytest
+
+from bowsaw.codebook import Codebook
+from bowsaw.errors import FormatError
+from bowsaw.formats.faiss import read_faiss, write_faiss
+
+# Its threads wait for each other in turns where others work as well.
+faiss.omp_set_num_threads(1)
+
+ROWS = np.random.default_rng(0).normal(size=(256, 8)).astype(np.float32)
+
+
+def written(index):
+    return io.BytesIO(faiss.serialize_index(index).tobytes())
+
+
+def flat(kind=faiss.IndexFlatL2, rows=ROWS[:20]):
+    index = kind(rows.shape[1])
+    index.add(rows)
+    return index
+
+
+def made(description):
+    index = faiss.index_factory(8, description)
+    index.train(ROWS)
+    index.add(ROWS)
+    return index
+
+
+def words_of(file):
+    [words] = read_faiss(file).found.values()
+    return words
+
+
+# -- files of faiss's own --------------------------------------------------------------------------
+
+
+def test_a_flat_index_is_read():
+    np.testing.assert_array_equal(words_of(written(flat())), ROWS[:20])
+
+
+def test_the_centroids_of_faiss_kmeans_are_read(capfd):
+    kmeans = faiss.Kmeans(8, 4, seed=1, min_points_per_centroid=1)
+    kmeans.train(ROWS)
+    np.testing.assert_array_equal(words_of(written(kmeans.index)), kmeans.centroids)
+
+
+@pytest.mark.parametrize(
+    "kind", ["Flat", "FlatDedup", "PQ2x4", "PQ2x4fs", "SQ8", "RQ2x4", "RaBitQ"]
+)
+def test_the_quantiser_of_an_inverted_file_is_read(kind):
+    index = made(f"IVF5,{kind}")
+    quantiser = faiss.downcast_index(index.quantizer)
+    np.testing.assert_array_equal(words_of(written(index)), quantiser.reconstruct_n(0, 5))
+
+
+def test_the_lists_behind_the_quantiser_are_not_read():
+    whole = written(made("IVF5,Flat")).getvalue()
+    lists = len(whole) - ROWS.nbytes
+    np.testing.assert_array_equal(words_of(io.BytesIO(whole[:lists])), words_of(io.BytesIO(whole)))
+
+
+@pytest.mark.parametrize("kind", ["IDMap", "IDMap2"])
+def test_ids_are_read(kind):
+    index = faiss.index_factory(8, f"{kind},Flat")
+    index.add_with_ids(ROWS[:3], np.array([7, 2, 9]))
+    book = read_faiss(written(index)).codebook("x.faiss")
+    assert book.ids.tolist() == [7, 2, 9]
+    np.testing.assert_array_equal(book.words, ROWS[:3])
+
+
+def test_an_inner_product_needs_words_of_one_length():
+    unit = ROWS[:20] / np.linalg.norm(ROWS[:20], axis=1, keepdims=True)
+    np.testing.assert_array_equal(words_of(written(flat(faiss.IndexFlatIP, unit))), unit)
+    with pytest.raises(FormatError, match="compares by inner product and its words have lengths"):
+        read_faiss(written(flat(faiss.IndexFlatIP)))
+    unit[3, 3] = np.nan
+    with pytest.raises(FormatError, match="inner product"):
+        read_faiss(written(flat(faiss.IndexFlatIP, unit)))
+
+
+def test_other_metrics_are_refused():
+    for metric in (faiss.METRIC_L1, faiss.METRIC_Lp, faiss.METRIC_Canberra):
+        index = faiss.IndexFlat(8, metric)
+        index.add(ROWS[:3])
+        with pytest.raises(FormatError, match=f"faiss's number {metric}"):
+            read_faiss(written(index))
+
+
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("PCA4,Flat", "transform in front"),
+        ("HNSW8", "a graph"),
+        ("PQ2x4", "product codes"),
+        ("SQ8", "scalar codes"),
+        ("Flat,RFlat", "refines"),
+        ("NSG8,Flat", "not read here"),
+        ("IVF5_HNSW8,Flat", "a graph"),
+        ("IVF5(SQ8),Flat", "scalar codes"),
+        ("IDMap,SQ8", "scalar codes"),
+    ],
+)
+def test_other_indexes_are_refused_with_the_reason(description, told):
+    index = faiss.index_factory(8, description)
+    index.train(ROWS)
+    with pytest.raises(FormatError, match=told):
+        read_faiss(written(index))
+
+
+def test_an_index_without_words_and_one_of_bits_are_refused():
+    with pytest.raises(FormatError, match="no word was added"):
+        read_faiss(written(faiss.IndexFlatL2(4)))
+    bits = faiss.serialize_index_binary(faiss.IndexBinaryFlat(8)).tobytes()
+    with pytest.raises(FormatError, match="Hamming"):
+        read_faiss(io.BytesIO(bits))
+
+
+# -- files of ours ---------------------------------------------------------------------------------
+
+
+def test_faiss_reads_what_we_write(tmp_path):
+    book = Codebook(ROWS[:20], np.arange(20)[::-1])
+    path = tmp_path / "b.faiss"
+    write_faiss(book, path)
+    index = faiss.read_index(str(path))
+    assert type(index) is faiss.IndexFlatL2
+    assert (index.d, index.ntotal, index.is_trained) == (8, 20, True)
+    np.testing.assert_array_equal(index.reconstruct_n(0, 20), book.words)
+    np.testing.assert_array_equal(index.search(ROWS[:20], 1)[1][:, 0], np.arange(20))
+    # To the byte as faiss would.
+    assert path.read_bytes() == written(flat()).getvalue()
+
+
+# -- damaged ones ----------------------------------------------------------------------------------
+
+
+def test_every_cut_is_told():
+    for index in (flat(rows=ROWS[:3]), made("IVF2,Flat")):
+        whole = written(index).getvalue()
+        needed = len(whole) if isinstance(index, faiss.IndexFlat) else 162
+        for length in range(0, needed, 3):
+            with pytest.raises(FormatError):
+                read_faiss(io.BytesIO(whole[:length]))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "told"),
+    [
+        (4, struct.pack("<i", -8), "damaged"),
+        (4, struct.pack("<i", 0), "damaged"),
+        (4, struct.pack("<i", 2**31 - 1), "damaged"),
+        (8, struct.pack("<q", -1), "damaged"),
+        (8, struct.pack("<q", 2**62), "damaged"),
+        (37, struct.pack("<Q", 2**63), "damaged"),
+        (0, b"IxXX", "not read here"),
+    ],
+)
+def test_wrong_heads_are_told(at, value, told):
+    whole = bytearray(written(flat()).getvalue())
+    whole[at : at + len(value)] = value
+    with pytest.raises(FormatError, match=told):
+        read_faiss(io.BytesIO(bytes(whole)))
+
+
+def test_counts_that_agree_and_are_too_large_allocate_nothing():
+    head = struct.pack("<iqqqBi", 2**20, 2**40, 0, 0, 1, 1)
+    with pytest.raises(FormatError, match="cut off"):
+        read_faiss(io.BytesIO(b"IxF2" + head + struct.pack("<Q", 2**60)))
+
+
+def test_bytes_after_the_end_are_told():
+    with pytest.raises(FormatError, match="3 bytes follow"):
+        read_faiss(io.BytesIO(written(flat()).getvalue() + b"abc"))

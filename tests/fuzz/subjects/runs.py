@@ -1,0 +1,162 @@
+"""Evaluations and the records of runs, and the page that is made of them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.engine import Reader
+from tests.fuzz.mutations import change_json, change_json_line, mixed
+from tests.fuzz.structures import in_files, pack, unpack
+from tests.fuzz.subjects.stores import fill
+from tests.report.made_run import made_run
+
+from bowsaw.errors import FormatError
+from bowsaw.evaluation.arena.records import Run, read_run
+from bowsaw.evaluation.result import Evaluation
+from bowsaw.report.page import write_page
+
+_FILES = ("run.json", "cells.jsonl", "probes.jsonl", "details.jsonl")
+_WAYS = {".jsonl": mixed(change_json_line, share=0.9), ".json": mixed(change_json, share=0.9)}
+
+
+def _packed(folder: Path) -> bytes:
+    return pack({n: (folder / n).read_bytes() for n in _FILES if (folder / n).exists()})
+
+
+@cache
+def _record_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        small: dict[str, Any] = {"splits": 2, "sizes": [10], "methods": ["full", "refined"]}
+        two = ["sea", "sky"]
+        return [
+            _packed(made_run(folder / "a", details=False, classes=two, **small)),
+            _packed(
+                made_run(
+                    folder / "b",
+                    "reproduce",
+                    details=False,
+                    classes=two,
+                    splits=1,
+                    sizes=[10],
+                    methods=["full", "published"],
+                )
+            ),
+        ]
+
+
+def _thinned(data: bytes) -> bytes:
+    """Keep one line of each kind of detail: pages of a few words are drawn sooner."""
+    files = unpack(data)
+    kinds: dict[str, bytes] = {}
+    for line in files["details.jsonl"].splitlines(keepends=True):
+        kinds.setdefault(json.loads(line)["kind"], line)
+    files["details.jsonl"] = b"".join(kinds.values())
+    return pack(files)
+
+
+@cache
+def _page_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        drawn = made_run(
+            folder / "c",
+            classes=["sea", "sky"],
+            splits=1,
+            sizes=[10],
+            methods=["full", "refined"],
+            pixels=False,
+        )
+        return [*_record_seeds(), _thinned(_packed(drawn))]
+
+
+def _in_folder(data: bytes, folder: Path) -> Path:
+    place = folder / "run"
+    place.mkdir(exist_ok=True)
+    fill(unpack(data), place)
+    return place
+
+
+def _read_records(data: bytes, folder: Path) -> Run:
+    return read_run(_in_folder(data, folder))
+
+
+def _check_records(data: bytes, found: Run, folder: Path) -> None:
+    assert found.about == json.loads(unpack(data)["run.json"]) or "NaN" in str(data)
+    lines = unpack(data).get("cells.jsonl", b"").count(b"\n")
+    assert len(found.cells) <= lines
+
+
+def _read_page(data: bytes, folder: Path) -> str:
+    return write_page(_in_folder(data, folder), folder / "page.html").read_text("utf-8")
+
+
+def _check_page(data: bytes, found: str, folder: Path) -> None:
+    assert found.rstrip().endswith("</html>")
+    assert found.count("<script") == found.count("</script"), "a record has ended a script"
+
+
+@cache
+def _evaluation_seeds() -> list[bytes]:
+    record: Any = {
+        "split": 0,
+        "mapping": "sqrt",
+        "accuracy": 0.75,
+        "class_accuracy": [1.0, 0.5],
+        "confusion": [[2, 0], [1, 1]],
+        "C": 1.0,
+        "C_grid": [1.0],
+        "C_scores": [0.7],
+        "n_words": 4,
+        "sharpness": None,
+        "n_codebook": 2,
+        "n_train": 2,
+        "n_test": 4,
+        "seconds": {"coding": 0.1},
+    }
+    return [Evaluation([record, record | {"split": 1}], ("cat", "dog")).to_json().encode()]
+
+
+def _read_evaluation(data: bytes, folder: Path) -> Evaluation:
+    found = Evaluation.from_json(data)
+    found.to_json()
+    found.table()
+    return found
+
+
+def _check_evaluation(data: bytes, found: Evaluation, folder: Path) -> None:
+    assert Evaluation.from_json(found.to_json()).to_json() == found.to_json()
+
+
+READERS = [
+    Reader(
+        "evaluation",
+        _evaluation_seeds,
+        _read_evaluation,
+        mixed(change_json, share=0.85),
+        (FormatError,),
+        _check_evaluation,
+    ),
+    Reader(
+        "run-records",
+        _record_seeds,
+        _read_records,
+        in_files(_WAYS),
+        (FormatError,),
+        _check_records,
+        spliced=False,
+    ),
+    Reader(
+        "run-page",
+        _page_seeds,
+        _read_page,
+        in_files(_WAYS),
+        (FormatError,),
+        _check_page,
+        spliced=False,
+    ),
+]

@@ -1,0 +1,295 @@
+"""scikit-learn's callbacks follow fits: which tasks they hear of, and what they may ask."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.callback import FitCallback, ProgressBar, ScoringMonitor
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from tests.contracts.estimators import ARRAYS, BAGS, PICTURES
+
+import bowsaw as bs
+from bowsaw.progress import Progress
+
+Y = np.arange(20) % 2
+
+
+def made_bags():
+    random = np.random.default_rng(0)
+    return bs.Bags.from_list([random.normal([2.0 * y, 0.0], 1.0, size=(20, 2)) for y in Y])
+
+
+DATA = made_bags()
+BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1).fit(DATA).codebook_
+
+
+class Ear:
+    """Remembers what it hears; asks to stop, or is interrupted, at the end of a named task."""
+
+    max_propagation_depth = None
+
+    def __init__(self, stop=None, interrupt=None, after=1):
+        self.heard = []
+        self.stop, self.interrupt, self.after = stop, interrupt, after
+
+    def setup(self, estimator, context):
+        self.heard.append(("setup", type(estimator).__name__))
+
+    def teardown(self, estimator, context):
+        self.heard.append(("teardown", type(estimator).__name__))
+
+    def on_fit_task_begin(self, estimator, context):
+        self.heard.append(("begin", type(estimator).__name__, context.task_name))
+
+    def on_fit_task_end(self, estimator, context):
+        self.heard.append(("end", type(estimator).__name__, context.task_name))
+        done = self.count("end", context.task_name) >= self.after
+        if context.task_name == self.interrupt and done:
+            raise KeyboardInterrupt
+        return context.task_name == self.stop and done
+
+    def count(self, kind, task):
+        return sum(one[0] == kind and one[-1] == task for one in self.heard)
+
+    def names(self, kind):
+        return [one[-1] for one in self.heard if one[0] == kind]
+
+
+def refinement(**parameters):
+    start = bs.Annealing(BOOK, n_steps=6, n_jobs=1)
+    told = {"start": start, "n_steps": 4, "n_folds": 2, "n_jobs": 1}
+    return bs.Refinement(BOOK, 3, **{**told, **parameters})
+
+
+def same(one, other):
+    return one.codebook_ == other.codebook_
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_every_fit_of_bags_begins_and_ends_and_is_the_same(name):
+    random = np.random.default_rng(1)
+    values = random.integers(0, 120, (240, 6)).astype(np.uint8)
+    values[:120, :3] += 80
+    bags = bs.Bags(values, np.arange(0, 241, 20), scale=512)
+    y = np.repeat(["cat", "dog"], 6)
+    ear = Ear()
+    quiet, heard = (clone(BAGS[name]).set_params(n_jobs=1) for _ in range(2))
+    heard.set_callbacks(ear).fit(bags, y)
+    assert same(quiet.fit(bags, y), heard)
+    kind = type(heard).__name__
+    assert ear.heard[:2] == [("setup", kind), ("begin", kind, "fit")]
+    assert ear.heard[-2:] == [("end", kind, "fit"), ("teardown", kind)]
+    assert sorted(ear.names("begin")) == sorted(ear.names("end"))
+    assert not [key for key in vars(heard) if "callback" in key and key != "_skl_callbacks"]
+    assert set(vars(heard)) - {"_skl_callbacks"} == set(vars(quiet))
+
+
+@pytest.mark.parametrize("name", [*ARRAYS, *PICTURES])
+def test_every_other_fit_begins_and_ends(name):
+    ear = Ear()
+    if name in PICTURES:
+        clone(PICTURES[name]).set_callbacks(ear).fit()
+    else:
+        X = np.random.default_rng(0).dirichlet(np.ones(5), 20)
+        model = clone(ARRAYS[name]).set_callbacks(ear).fit(X, Y)
+        if name == "classifier":
+            assert ear.count("end", "fold") == model.cv
+    assert ear.names("begin")[0] == ear.names("end")[-1] == "fit"
+
+
+# -- tasks follow the work -------------------------------------------------------------------------
+
+
+def test_rounds_of_k_means():
+    ear = Ear()
+    trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1).set_callbacks(ear).fit(DATA)
+    assert ear.count("begin", "round") == ear.count("end", "round") == trainer.n_iter_ < 50
+
+
+def test_steps_of_a_search():
+    ear = Ear()
+    bs.Annealing(BOOK, 3, n_steps=7, n_jobs=1).set_callbacks(ear).fit(DATA, Y)
+    assert ear.names("begin") == ["fit", "annealing", *["step"] * 7]
+
+
+def test_stages_of_a_refinement():
+    ear = Ear()
+    saw = refinement().set_callbacks(ear).fit(DATA, Y)
+    stages = [one[1:] for one in ear.heard if one[0] == "begin" and one[-1] != "step"]
+    # A task that is handed on is told by the estimator that it is handed to.
+    start = [("Annealing", "fit"), ("Annealing", "annealing")]
+    fold = [("Refinement", "fold"), *start]
+    assert stages == [
+        ("Refinement", "fit"),
+        *start,
+        ("Refinement", "checking how far"),
+        *fold,
+        *fold,
+        *([("Refinement", "refining")] if saw.check_.n_steps else []),
+    ]
+    steps = [one for one in ear.heard if one == ("end", "Refinement", "step")]
+    assert len(steps) == 2 * 4 + len(saw.errors_)
+
+
+def test_stops_and_folds_of_a_path():
+    ear = Ear()
+    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, cv=2, n_jobs=1).set_callbacks(ear)
+    path.fit(DATA, Y, estimate=True)
+    one_walk = ["5 words", "3 words"]
+    sizes = ["8 words", *one_walk]
+    fold = ["fold", *sizes]
+    assert ear.names("begin") == ["fit", "elimination", *one_walk, "estimate", *fold, *fold]
+    n_heard = len(ear.heard)
+    path.recommend(max_bytes=10**6)
+    assert len(ear.heard) == n_heard
+
+
+def test_words_that_are_learned_inside_are_followed():
+    for made in (
+        bs.BagOfWords(bs.KMeansCodebook(4, max_iter=2, n_jobs=1)),
+        bs.Annealing(bs.KMeansCodebook(6, max_iter=2, n_jobs=1), 3, n_steps=2),
+        bs.PruningPath(bs.KMeansCodebook(6, max_iter=2, n_jobs=1), sizes=[3], repair=0),
+    ):
+        ear = Ear()
+        made.set_callbacks(ear).fit(DATA, Y)
+        assert ear.heard[2] == ("begin", "KMeansCodebook", "fit")
+        assert 1 <= ear.count("end", "round") <= 2
+
+
+def test_pipelines_and_searches_hand_callbacks_on():
+    pipeline = make_pipeline(
+        bs.Annealing(BOOK, 3, n_steps=3, n_jobs=1), bs.HistogramClassifier(cv=2)
+    )
+    ear = Ear()
+    clone(pipeline).set_callbacks(ear).fit(DATA, Y)
+    assert ear.count("end", "step") == 3
+    assert ear.count("end", "fold") == 2
+    assert [one for one in ear.heard if one[0] == "setup"] == [("setup", "Pipeline")]
+    search, ear = GridSearchCV(pipeline, {"annealing__n_kept": [2, 3]}, cv=2), Ear()
+    search.set_callbacks(ear).fit(DATA, Y)
+    assert ear.count("end", "step") == 3 * (2 * 2 + 1)
+
+
+def test_a_monitor_scores_every_step():
+    def right(saw, X, y):
+        model = bs.HistogramClassifier(C=1.0)
+        return model.fit(saw.transform(X), y).score(saw.transform(X), y)
+
+    monitor = ScoringMonitor(scoring={"right": right})
+    saw = bs.Annealing(BOOK, 3, n_steps=4, n_jobs=1).set_callbacks(monitor).fit(DATA, Y)
+    rows = monitor.get_logs().data
+    assert [row["task_name"] for row in rows].count("step") == 4
+    assert rows[0]["task_name"] == "fit"
+    assert rows[0]["right"] == right(saw, DATA, Y)
+    assert all(0.5 <= row["right"] <= 1 for row in rows)
+
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+def test_k_means_stops_when_it_is_asked():
+    trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1)
+    asked = clone(trainer).set_callbacks(Ear(stop="round", after=2)).fit(DATA)
+    assert asked.n_iter_ == 2
+    two = clone(trainer).set_params(max_iter=2).fit(DATA)
+    assert np.array_equal(asked.codebook_.words, two.codebook_.words)
+
+
+@pytest.mark.parametrize("how", ["stop", "interrupt"])
+def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
+    saw = bs.Annealing(BOOK, 3, n_steps=60, n_jobs=1)
+    whole = clone(saw).fit(DATA, Y)
+    saw.set_params(checkpoint=tmp_path / "search")
+    ear = Ear(after=30, **{how: "step"})
+    part = clone(saw).set_callbacks(ear).fit(DATA, Y)
+    assert part.interrupted_
+    assert len(part.accepted_) == 30
+    assert part.score_ == max(whole.selection_.scores[:31])
+    assert ear.heard[-1] == ("teardown", "Annealing")
+    assert (tmp_path / "search").exists()
+    again = clone(saw).fit(DATA, Y)
+    assert same(again, whole)
+    assert again.selection_.scores == whole.selection_.scores
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["stop", "interrupt"])
+@pytest.mark.parametrize("after", [3, 14, 20, 29])
+def test_a_refinement_that_is_ended_has_words_and_can_go_on(how, after, tmp_path):
+    # Steps: 6 of the start; 6 and 4 in each of two folds; and those of the walk.
+    whole = refinement().fit(DATA, Y)
+    assert whole.check_.n_steps >= 1
+    saw = refinement(checkpoint=tmp_path / "words")
+    ear = Ear(after=min(after, 26 + whole.check_.n_steps - 1), **{how: "step"})
+    part = clone(saw).set_callbacks(ear).fit(DATA, Y)
+    assert part.codebook_.n_words == 3
+    assert ear.heard[-1] == ("teardown", "Refinement")
+    assert part.interrupted_ == (len(part.errors_) < whole.check_.n_steps)
+    again = clone(saw).fit(DATA, Y)
+    assert same(again, whole)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_is_walked_to_its_end():
+    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, n_jobs=1)
+    heard = clone(path).set_callbacks(Ear(stop="5 words")).fit(DATA, Y)
+    assert same(heard, path.fit(DATA, Y))
+
+
+def test_an_error_inside_leaves_nothing_behind():
+    ear = Ear()
+    saw = bs.Annealing(BOOK, 99, n_jobs=1).set_callbacks(ear)
+    with pytest.raises(ValueError, match="n_kept"):
+        saw.fit(DATA, Y)
+    assert ear.heard[-1] == ("teardown", "Annealing")
+    assert set(vars(saw)) - set(saw.get_params()) <= {"_skl_callbacks", "classes_"}
+    assert saw.set_params(n_kept=3, n_steps=2).fit(DATA, Y).codebook_.n_words == 3
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_drawn_twice(monkeypatch):
+    shown = []
+    begin = Progress.__init__
+
+    def remember(self, label, total=None, show=True):
+        shown.append((label, show))
+        begin(self, label, total, show=False)
+
+    monkeypatch.setattr(Progress, "__init__", remember)
+    estimators = [
+        bs.KMeansCodebook(4, max_iter=2, verbose=True),
+        bs.Annealing(BOOK, 3, n_steps=2, coding="soft", verbose=True),
+        refinement(verbose=True),
+        bs.PruningPath(BOOK, sizes=[3], repair=0, cv=2, verbose=True),
+        bs.Retrained(BOOK, 3, max_iter=2, verbose=True),
+    ]
+    for estimator in estimators:
+        options = {"estimate": True} if isinstance(estimator, bs.PruningPath) else {}
+        clone(estimator).fit(DATA, Y, **options)
+        assert any(show for _, show in shown), estimator
+        shown.clear()
+        clone(estimator).set_callbacks(Ear()).fit(DATA, Y, **options)
+        assert [one for one in shown if one[1]] == [], estimator
+        shown.clear()
+
+
+def test_a_progress_bar_is_drawn_for_each_stage(capsys):
+    refinement().set_callbacks(ProgressBar(max_propagation_depth=None)).fit(DATA, Y)
+    drawn = capsys.readouterr().out
+    for stage in ("Refinement - fit", "Refinement - start | Annealing - fit", "checking how far"):
+        assert stage in drawn
+
+
+def test_only_callbacks_are_taken():
+    assert isinstance(Ear(), FitCallback)
+    with pytest.raises(TypeError, match="FitCallback"):
+        bs.Annealing(BOOK).set_callbacks(print)
+    saw = bs.Annealing(BOOK, 3, n_steps=1).set_callbacks(Ear()).set_callbacks()
+    assert saw.fit(DATA, Y).codebook_.n_words == 3

@@ -1,0 +1,288 @@
+"""Estimators of bags in the company of scikit-learn's: pipelines, folds, grids."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils import _safe_indexing, resample, shuffle
+from tests.contracts.estimators import CODERS
+
+import bowsaw as bs
+
+BOOK = bs.Codebook(np.random.default_rng(5).integers(0, 200, (9, 6)), range(30, 39), scale=512)
+
+
+def made_bags():
+    random = np.random.default_rng(1)
+    values = random.integers(0, 120, (900, 6)).astype(np.uint8)
+    values[:450, :3] += 80
+    about = {"description": {"name": "test"}, "digests": np.arange(30)}
+    return bs.Bags(values, np.arange(0, 901, 30), scale=512, **about)
+
+
+BAGS, Y = made_bags(), np.repeat(["cat", "dog"], 15)
+
+
+class Watcher(TransformerMixin, BaseEstimator):
+    """Hands bags on, and looks whether they are still themselves."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        assert isinstance(X, bs.Bags)
+        assert X.scale == 512
+        assert X.description == {"name": "test"}
+        assert len(X.digests) == len(X)
+        return X
+
+
+class Counted(bs.KMeansCodebook):
+    """Remembers by which bags words were learned."""
+
+    fits: ClassVar[list[set[int]]] = []
+
+    def fit(self, X, y=None):
+        self.fits.append(set(X.digests.tolist()))
+        return super().fit(X, y)
+
+
+# -- choosing rows ---------------------------------------------------------------------------------
+
+
+def test_scikit_learn_chooses_bags_as_it_chooses_rows():
+    rows = np.array([4, 4, 0, 29])
+    mask = np.isin(np.arange(30), rows)
+    for index in (rows, rows.tolist(), mask, slice(2, 9, 3)):
+        chosen = _safe_indexing(BAGS, index)
+        assert isinstance(chosen, bs.Bags)
+        assert chosen.digests.tolist() == np.arange(30)[index].tolist()
+        assert chosen.scale == 512
+    assert shuffle(BAGS, random_state=0).digests.tolist() == shuffle(range(30), random_state=0)
+    assert len(resample(BAGS, n_samples=7, random_state=0)) == 7
+    train, test, y_train, y_test = train_test_split(BAGS, Y, stratify=Y, random_state=0)
+    assert Y[train.digests].tolist() == y_train.tolist()
+    assert Y[test.digests].tolist() == y_test.tolist()
+
+
+def test_folds_of_lists_and_of_bags_are_one():
+    plain = bs.Bags(BAGS.values.astype(np.float32) / 512, BAGS.offsets)
+    model = make_pipeline(
+        bs.BagOfWords(bs.KMeansCodebook(6, max_iter=3)), bs.HistogramClassifier(C=4.0)
+    )
+    one = cross_val_predict(model, plain, Y, cv=3)
+    assert cross_val_predict(model, list(plain), Y, cv=3).tolist() == one.tolist()
+
+
+def test_cross_validation_keeps_the_scale():
+    pipeline = make_pipeline(Watcher(), bs.BagOfWords(BOOK, coding="soft"), LinearSVC(C=100))
+    assert cross_val_score(pipeline, BAGS, Y, cv=3, error_score="raise").mean() > 0.9
+
+
+def test_groups_of_bags_stay_together():
+    seen = []
+
+    class Witness(Watcher):
+        def fit(self, X, y=None):
+            seen.append(set(X.digests.tolist()))
+            return self
+
+    pipeline = make_pipeline(Witness(), bs.BagOfWords(BOOK), LinearSVC(C=100))
+    groups = np.arange(30) // 3
+    cross_val_score(pipeline, BAGS, Y, groups=groups, cv=GroupKFold(5), error_score="raise")
+    assert len(seen) == 5
+    for rows in seen:
+        assert not set(groups[list(rows)]) & set(groups[list(set(range(30)) - rows)])
+
+
+# -- pipelines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CODERS)
+def test_pipelines_take_bags(name):
+    pipeline = make_pipeline(Watcher(), clone(CODERS[name]), LinearSVC(C=100))
+    assert pipeline.fit(BAGS, Y).score(BAGS, Y) > 0.9
+    assert clone(pipeline).fit(BAGS, Y).predict(BAGS).tolist() == pipeline.predict(BAGS).tolist()
+
+
+def test_a_pipeline_can_end_in_a_table():
+    pipeline = make_pipeline(bs.KMeansCodebook(4), bs.BagOfWords(BOOK))
+    table = pipeline.set_output(transform="pandas").fit_transform(BAGS)
+    assert table.columns.tolist() == BOOK.names().tolist()
+    assert pipeline.get_feature_names_out().tolist() == BOOK.names().tolist()
+    assert pipeline.n_features_in_ == 6
+    described = make_pipeline(bs.DenseSift(), bs.BagOfWords(BOOK))
+    assert described.get_feature_names_out().tolist() == BOOK.names().tolist()
+    with config_context(transform_output="pandas"):
+        again = make_pipeline(bs.KMeansCodebook(4), bs.BagOfWords(BOOK)).fit_transform(BAGS)
+    assert again.equals(table)
+
+
+def test_tables_everywhere_disturb_nobody():
+    # Refinement checks itself, the path estimates: both code with transformers inside.
+    words = bs.KMeansCodebook(8, max_iter=2)
+    saws = [
+        bs.Refinement(words, 3, start=bs.Annealing(BOOK, n_steps=3), n_steps=2, n_folds=1),
+        bs.PruningPath(words, sizes=[4], repair=1, cv=2, refine=1),
+    ]
+    for saw in saws:
+        plain = clone(saw).fit(BAGS, Y)
+        with config_context(transform_output="pandas"):
+            table = clone(saw).fit(BAGS, Y)
+            columns = table.transform(BAGS)
+        assert table.codebook_ == plain.codebook_
+        np.testing.assert_array_equal(columns.to_numpy(), plain.transform(BAGS))
+        if isinstance(saw, bs.PruningPath):
+            with config_context(transform_output="pandas"):
+                assert table.estimate() == plain.estimate()
+
+
+def test_two_vocabularies_stand_side_by_side():
+    union = FeatureUnion([("all", bs.BagOfWords(BOOK)), ("few", bs.Annealing(BOOK, 3, n_steps=5))])
+    table = union.set_output(transform="pandas").fit_transform(BAGS, Y)
+    assert table.shape == (30, 12)
+    assert table.columns[0] == "all__word0030"
+    assert sum(name.startswith("few__word") for name in table.columns) == 3
+
+
+def test_a_pipeline_remembers_its_words(tmp_path):
+    # With a memory, a second search over the classifier does not learn words again.
+    Counted.fits.clear()
+    pipeline = Pipeline(
+        [("code", bs.BagOfWords(Counted(5, max_iter=2))), ("classify", LinearSVC())],
+        memory=str(tmp_path),
+    )
+    for C in (0.1, 1.0, 10.0):
+        pipeline.set_params(classify__C=C).fit(BAGS, Y)
+    assert Counted.fits == [set(range(30))]
+
+
+def test_pictures_go_through_a_pipeline_to_a_class():
+    random = np.random.default_rng(2)
+    stripes = 255 * (np.arange(40) // 4 % 2).astype(np.uint8)
+    pictures = [
+        np.clip((stripes if i % 2 else stripes[:, None]) + random.normal(0, 20, (40, 40)), 0, 255)
+        for i in range(24)
+    ]
+    pictures = [picture.astype(np.uint8) for picture in pictures]
+    y = np.arange(24) % 2
+    pipeline = make_pipeline(
+        bs.DenseSift(),
+        bs.Annealing(bs.KMeansCodebook(20), n_kept=5, n_steps=20),
+        bs.HistogramClassifier(),
+    )
+    assert pipeline.fit(pictures[:12], y[:12]).score(pictures[12:], y[12:]) == 1
+
+
+# -- grids -----------------------------------------------------------------------------------------
+
+
+def test_a_grid_search_chooses_the_number_of_words():
+    pipeline = Pipeline(
+        [
+            ("watch", Watcher()),
+            ("code", bs.BagOfWords(codebook=bs.KMeansCodebook(max_iter=3))),
+            ("classify", LinearSVC(C=100)),
+        ]
+    )
+    folds, sizes = StratifiedKFold(3), [2, 5, 20]
+    grid = {"code__codebook__n_words": sizes}
+    search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise").fit(BAGS, Y)
+    expected = []
+    for n_words in sizes:
+        scores = []
+        for train, test in folds.split(np.zeros(len(Y)), Y):
+            book = bs.KMeansCodebook(n_words, max_iter=3).fit(BAGS[train]).codebook_
+            coder = bs.BagOfWords(book)
+            machine = LinearSVC(C=100).fit(coder.transform(BAGS[train]), Y[train])
+            scores.append(machine.score(coder.transform(BAGS[test]), Y[test]))
+        expected.append(np.mean(scores))
+    assert search.cv_results_["mean_test_score"].tolist() == pytest.approx(expected)
+    best = search.best_estimator_["code"].codebook_
+    assert best.n_words == search.best_params_["code__codebook__n_words"]
+    assert best.trained_on.tolist() == list(range(30))
+
+
+def test_a_grid_search_chooses_the_coding():
+    grid = {"bagofwords__coding": ["hard", "soft"], "bagofwords__sharpness": [10.0, "auto"]}
+    pipeline = make_pipeline(Watcher(), bs.BagOfWords(BOOK), LinearSVC(C=100))
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BAGS, Y)
+    assert search.best_score_ > 0.9
+
+
+def test_a_grid_search_chooses_words_sharpness_score_and_size_on_two_processes():
+    pipeline = make_pipeline(
+        bs.Annealing(bs.KMeansCodebook(max_iter=2, n_jobs=1), n_steps=4, coding="soft", n_jobs=1),
+        bs.HistogramClassifier(C=4.0),
+    )
+    grid = {
+        "annealing__codebook__n_words": [6, 8],
+        "annealing__sharpness": [80.0],
+        "annealing__score": ["leave-one-out", "relevance"],
+        "annealing__n_kept": [3],
+    }
+    searches = [
+        GridSearchCV(pipeline, grid, cv=2, error_score="raise", n_jobs=n_jobs).fit(BAGS, Y)
+        for n_jobs in (None, 2)
+    ]
+    one, two = (search.cv_results_["mean_test_score"].tolist() for search in searches)
+    assert one == two
+    assert len(one) == 4
+    # One of them by hand: words, choice and classifier by the training bags of each fold alone.
+    folds = StratifiedKFold(2).split(np.zeros(len(Y)), Y)
+    rights = []
+    for train, test in folds:
+        book = bs.KMeansCodebook(8, max_iter=2).fit(BAGS[train]).codebook_
+        saw = bs.Annealing(
+            book, 3, n_steps=4, coding="soft", sharpness=80.0, score="relevance"
+        ).fit(BAGS[train], Y[train])
+        model = bs.HistogramClassifier(C=4.0).fit(saw.transform(BAGS[train]), Y[train])
+        rights.append(model.score(saw.transform(BAGS[test]), Y[test]))
+    params = searches[0].cv_results_["params"]
+    asked = dict(zip(grid, (8, 80.0, "relevance", 3), strict=True))
+    assert one[params.index(asked)] == pytest.approx(np.mean(rights))
+
+
+def test_a_grid_search_over_whole_methods():
+    words = bs.KMeansCodebook(8, max_iter=2)
+    pipeline = Pipeline([("saw", bs.RandomSubset(words, 3)), ("classify", LinearSVC(C=100))])
+    saws = [bs.RandomSubset(words, 3), bs.Ranked(words, 3), bs.BottleneckSelector(words, 3)]
+    search = GridSearchCV(pipeline, {"saw": saws, "saw__n_kept": [2, 4]}, cv=2, error_score="raise")
+    search.fit(BAGS, Y)
+    assert len(search.cv_results_["params"]) == 6
+    assert search.best_estimator_["saw"].n_features_out_ == search.best_params_["saw__n_kept"]
+
+
+def test_words_that_are_learned_inside_are_those_that_are_learned_before():
+    book = bs.KMeansCodebook(8, max_iter=2).fit(BAGS).codebook_
+    inside = bs.Annealing(bs.KMeansCodebook(8, max_iter=2), 3, n_steps=10).fit(BAGS, Y)
+    before = bs.Annealing(book, 3, n_steps=10).fit(BAGS, Y)
+    assert inside.codebook_ == before.codebook_
+    assert inside.codebook_.trained_on.tolist() == list(range(30))
+
+
+def test_a_path_of_learned_words_learns_them_again_in_every_fold():
+    fits = Counted.fits
+    fits.clear()
+    path = bs.PruningPath(Counted(8, max_iter=2), sizes=[4], repair=0, cv=3).fit(BAGS, Y)
+    table = path.estimate()
+    assert fits[0] == set(range(30))
+    held = [set(range(30)) - rows for rows in fits[1:]]
+    assert len(held) == 3
+    assert set.union(*held) == set(range(30))
+    assert sum(map(len, held)) == 30
+    assert [row.n_words for row in table] == [8, 4]

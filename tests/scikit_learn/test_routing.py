@@ -1,0 +1,253 @@
+"""Groups and other metadata on their way through pipelines and searches, as scikit-learn routes.
+
+The same questions as in ``sklearn/tests/test_metaestimators_metadata_routing.py``: who asks gets
+it, who does not ask does not, who said nothing makes it an error, and who says no is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+import bowsaw as bs
+from bowsaw.errors import DataError
+from bowsaw.evaluation.recommendation import deal
+from bowsaw.selection.folds import check_groups
+from bowsaw.selection.nested import N_PARTS
+
+N = 32
+GROUPS = np.array([f"place {i // 2}" for i in range(N)])
+Y = np.arange(N) // 2 % 2
+
+
+def made_bags():
+    random = np.random.default_rng(3)
+    bags = [random.normal([1.5 * label, 0.0], 1.0, size=(20, 2)) for label in Y]
+    return bs.Bags.from_list(bags, digests=np.arange(N))
+
+
+BAGS = made_bags()
+BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1).fit(BAGS).codebook_
+HISTOGRAMS = bs.BagOfWords(BOOK).transform(BAGS)
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+class Start(bs.RandomSubset):
+    """A start that remembers what it was told, and of which bags."""
+
+    heard: ClassVar[list[tuple[list[int], object, object]]] = []
+
+    def fit(self, X, y=None, *, known=None, groups=None, sample_weight=None):
+        self.heard.append((X.digests.tolist(), groups, sample_weight))
+        return super().fit(X, y, known=known)
+
+
+class Judge(bs.HistogramClassifier):
+    """A classifier that remembers what it was told."""
+
+    heard: ClassVar[list[tuple[int, object, object]]] = []
+
+    def fit(self, X, y, *, groups=None, sample_weight=None):
+        self.heard.append((len(X), groups, sample_weight))
+        return super().fit(X, y)
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    Start.heard.clear()
+    Judge.heard.clear()
+
+
+def refinement(**parameters):
+    told = {"start": bs.RandomSubset(BOOK), "n_steps": 2, "n_folds": N_PARTS, "n_jobs": 1}
+    return bs.Refinement(BOOK, 3, **{**told, **parameters})
+
+
+def path(**parameters):
+    return bs.PruningPath(BOOK, sizes=[3], repair=0, cv=4, n_jobs=1, **parameters)
+
+
+# -- what groups do, with routing or without -------------------------------------------------------
+
+
+def test_a_refinement_holds_out_whole_groups():
+    refinement(start=Start(BOOK)).fit(BAGS, Y, groups=GROUPS)
+    # Once with all bags, then in each fold without those held out.
+    assert len(Start.heard) == 1 + N_PARTS
+    for rows, groups, _ in Start.heard[1:]:
+        held = sorted(set(range(N)) - set(rows))
+        assert held
+        assert not set(GROUPS[held]) & set(GROUPS[rows])
+        assert groups is None  # nobody asked for them
+    # Without groups, places are torn apart.
+    Start.heard.clear()
+    refinement(start=Start(BOOK)).fit(BAGS, Y)
+    torn = [
+        set(GROUPS[rows]) & set(GROUPS[sorted(set(range(N)) - set(rows))])
+        for rows, _, _ in Start.heard[1:]
+    ]
+    assert any(torn)
+
+
+def test_a_class_that_fills_one_group_is_never_held_out():
+    y = np.where(np.arange(N) < 2, 2, Y)
+    refinement(start=Start(BOOK)).fit(BAGS, y, groups=GROUPS)
+    assert all({0, 1} <= set(rows) for rows, _, _ in Start.heard)
+
+
+def test_a_path_is_estimated_on_whole_groups():
+    fitted = path(classifier=Judge(C=1.0)).fit(BAGS, Y, groups=GROUPS)
+    table = fitted.estimate()
+    folds = deal(Y.astype(np.int64), 4, 0, check_groups(GROUPS, N))
+    assert all(len(set(folds[name == GROUPS])) == 1 for name in set(GROUPS))
+    found = []
+    for fold in range(4):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        inner = path().fit(BAGS[train], Y[train])
+        coder = bs.BagOfWords(inner.codebook_)
+        model = bs.HistogramClassifier(C=1.0).fit(coder.transform(BAGS[train]), Y[train])
+        right = model.predict(coder.transform(BAGS[test])) == Y[test]
+        found.append(np.mean([right[Y[test] == label].mean() for label in (0, 1)]))
+    assert table[-1].accuracy == pytest.approx(np.mean(found))
+    assert path().fit(BAGS, Y).estimate() != table
+
+
+def test_a_classifier_chooses_c_on_whole_groups(monkeypatch):
+    seen = []
+    plain = bs.HistogramClassifier._train
+
+    def train(self, rows, labels, costs):
+        seen.append({row.tobytes() for row in np.asarray(rows)})
+        return plain(self, rows, labels, costs)
+
+    monkeypatch.setattr(bs.HistogramClassifier, "_train", train)
+    # Bags of one place have one histogram, so that rows tell their place.
+    X = np.random.default_rng(0).dirichlet(np.ones(8), N // 2)[np.arange(N) // 2]
+    model = bs.HistogramClassifier(cv=4)
+    model.fit(X, Y, groups=GROUPS)
+    # Each fold's rows in full: no place has its second bag among those held out.
+    assert [len(rows) for rows in seen[:-1]] == [N // 2 - 4] * 4
+    seen.clear()
+    model.fit(X, Y)
+    assert max(len(rows) for rows in seen[:-1]) > N // 2 - 4
+
+
+def test_groups_that_leave_nothing_to_learn_from_are_refused():
+    for fit in (
+        lambda groups: bs.HistogramClassifier().fit(HISTOGRAMS, Y, groups=groups),
+        lambda groups: path().fit(BAGS, Y, groups=groups, estimate=True),
+    ):
+        with pytest.raises(DataError, match=r"1 group|has 1"):
+            fit(Y)
+        with pytest.raises(DataError, match=rf"groups must have one entry a bag \({N}\)"):
+            fit(GROUPS[:-1])
+    with pytest.raises(DataError, match=rf"groups must have one entry a bag \({N}\)"):
+        refinement().fit(BAGS, Y, groups=GROUPS[:-1])
+
+
+# -- who asks gets it ------------------------------------------------------------------------------
+
+CONSUMERS = {
+    "refinement": (refinement(), BAGS),
+    "path": (path(), BAGS),
+    "classifier": (bs.HistogramClassifier(cv=2), HISTOGRAMS),
+}
+ROUTERS = {
+    "refinement": (refinement, "start", Start),
+    "path": (path, "classifier", Judge),
+}
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_groups_can_be_asked_for(name):
+    estimator, X = CONSUMERS[name]
+    assert clone(estimator).fit(X, Y, groups=GROUPS) is not None  # asked directly
+    pipeline = make_pipeline("passthrough", clone(estimator))
+    with pytest.raises(UnsetMetadataPassedError, match=r"\[groups\] are passed but are not explic"):
+        pipeline.fit(X, Y, groups=GROUPS)
+    asking = clone(estimator).set_fit_request(groups=True)
+    request = get_routing_for_object(asking)
+    assert "groups" in request.consumes("fit", ["groups"])
+    assert make_pipeline("passthrough", asking).fit(X, Y, groups=GROUPS) is not None
+    named = clone(estimator).set_fit_request(groups="places")
+    assert make_pipeline("passthrough", named).fit(X, Y, places=GROUPS) is not None
+    with pytest.raises(TypeError, match="groups"):
+        make_pipeline("passthrough", named).fit(X, Y, groups=GROUPS)
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_search_hands_each_fold_its_groups():
+    saw = refinement(start=Start(BOOK).set_fit_request(groups=True)).set_fit_request(groups=True)
+    model = bs.HistogramClassifier(cv=2).set_fit_request(groups=True)
+    search = GridSearchCV(
+        make_pipeline(saw, model),
+        {"refinement__n_kept": [3]},
+        cv=StratifiedGroupKFold(2),
+        refit=False,
+    )
+    search.set_params(error_score="raise").fit(BAGS, Y, groups=GROUPS)
+    # In each of two halves: once with all its bags, then in each fold of the refinement.
+    assert len(Start.heard) == 2 * (1 + N_PARTS)
+    for rows, groups, _ in Start.heard:
+        assert np.array_equal(groups, GROUPS[rows])
+
+
+def test_without_routing_a_fold_has_no_groups():
+    result = cross_validate(refinement(), BAGS, Y, cv=2, scoring=lambda *_: 0.0)
+    assert len(result["test_score"]) == 2
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+        refinement().fit(BAGS, Y, sample_weight=np.ones(N))
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+        path().fit(BAGS, Y, sample_weight=np.ones(N))
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("name", ROUTERS)
+def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
+    make, part, kind = ROUTERS[name]
+    inner = (kind(BOOK) if kind is Start else kind(C=1.0)).set_fit_request(
+        groups=True, sample_weight="weight"
+    )
+    weight = np.arange(N) + 0.5
+    made = make(**{part: inner}).fit(BAGS, Y, groups=GROUPS, weight=weight)
+    if name == "path":
+        made.estimate()
+    assert kind.heard
+    for told, groups, weights in kind.heard:
+        rows = told if kind is Start else np.searchsorted(weight, weights)
+        assert np.array_equal(groups, GROUPS[rows])
+        assert np.array_equal(weights, weight[rows])
+    router = get_routing_for_object(made)
+    assert router.consumes("fit", ["groups", "weight", "colour"]) == {"groups", "weight"}
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("name", ROUTERS)
+def test_what_is_inside_and_says_nothing_makes_it_an_error(name):
+    make, part, kind = ROUTERS[name]
+    inner = kind(BOOK) if kind is Start else kind(C=1.0)
+    with pytest.raises(UnsetMetadataPassedError, match="groups"):
+        make(**{part: inner}).fit(BAGS, Y, groups=GROUPS)
+    quiet = clone(inner).set_fit_request(groups=False, sample_weight=False)
+    made = make(**{part: quiet}).fit(BAGS, Y, groups=GROUPS)
+    if name == "path":
+        made.estimate()
+    assert {(groups is None, weights is None) for _, groups, weights in kind.heard} == {
+        (True, True)
+    }
+    with pytest.raises(TypeError, match="colour"):
+        make(**{part: quiet}).fit(BAGS, Y, colour=GROUPS)

@@ -1,0 +1,218 @@
+"""The site: it builds without a warning, every link leads somewhere, and it asks nobody else."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from docs.assets import hooks, measured
+
+import bowsaw
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+class Page(HTMLParser):
+    """The anchors of a page, its links, and what a browser fetches to show it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.words: list[str] = []
+        self.feed(path.read_text("utf-8"))
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") not in {"canonical", "prev", "next"}:
+            self.fetched.append(given.get("href", ""))
+        if "src" in given:
+            self.fetched.append(given["src"])
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    built = subprocess.run(
+        # Not --quiet: it would silence the warnings before --strict can count them.
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder],
+        cwd=TOP,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(TOP / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[Path, Page]:
+    ours = (path for path in site.rglob("*.html") if path.name not in {"404.html", "page.html"})
+    return {path: Page(path) for path in sorted(ours)}
+
+
+def test_every_page_is_in_the_navigation(pages, site):
+    home = pages[site / "index.html"]
+    linked = {(site / urlsplit(link).path).resolve() for link in home.links}
+    assert [path.name for path in pages if path not in linked and path != site / "index.html"] == []
+
+
+def test_every_link_and_anchor_leads_somewhere(pages, site):
+    lost = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            anchors = pages[target].ids if target in pages else None
+            if not target.is_file() or (
+                parts.fragment and anchors is not None and unquote(parts.fragment) not in anchors
+            ):
+                lost.append((path.relative_to(site).as_posix(), link))
+    assert lost == []
+
+
+def test_no_page_asks_another_host(pages, site):
+    asked = {
+        address
+        for page in pages.values()
+        for address in page.fetched
+        if urlsplit(address).netloc or urlsplit(address).scheme not in {"", "data"}
+    }
+    assert asked == set()
+    for sheet in site.rglob("*.css"):
+        assert (
+            re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text("utf-8")) == []
+        )
+
+
+def test_the_search_index_has_every_page(pages, site):
+    index = (site / "search" / "search_index.js").read_text("utf-8")
+    for path in pages:
+        assert f'"location":"{path.relative_to(site).as_posix()}' in index or path.stem == "index"
+
+
+def test_the_reference_has_every_public_name(pages, site):
+    known = set().union(*(page.ids for path, page in pages.items() if "reference" in path.parts))
+    names = {f"bowsaw.{name}" for name in bowsaw.__all__ if name != "__version__"}
+    assert names - known == set()
+
+
+def test_roles_of_docstrings_are_not_shown_as_they_are_written(pages):
+    for path, page in pages.items():
+        assert re.findall(r":(?:class|func|mod|meth|math):", page.text) == [], path.name
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_errors_has_every_class_with_its_exit_code(pages, site):
+    document = (TOP / "docs" / "errors.md").read_text("utf-8")
+    for name, kind in hooks.error_classes().items():
+        if name != "BowsawError":
+            assert f"| `{name}` | {kind.exit_code} |" in document
+
+
+def test_every_place_that_raises_is_on_the_page_of_errors(pages, site):
+    # Counted in another way than the page is made: every `raise X(` of the source.
+    listed = {(name, where) for name, found in hooks.messages().items() for _, where in found}
+    source = TOP / "src" / "bowsaw"
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                name = ast.unparse(node.exc.func)
+                if name in hooks.error_classes():
+                    assert (name, path.relative_to(source).as_posix()) in listed
+    shown = pages[site / "errors.html"].text
+    for found_here in hooks.messages().values():
+        for message, where in found_here:
+            assert where in shown
+            assert " ".join(message.split()) in shown, message
+
+
+def test_every_verb_is_on_the_page_of_commands(pages, site):
+    text = pages[site / "commands.html"].text
+    for verb in hooks.VERBS:
+        assert f"usage: bowsaw {verb}" in text
+
+
+# -- numbers and names -----------------------------------------------------------------------------
+
+
+def test_tables_of_methods_are_those_of_the_records():
+    for folder in measured.PAGES:
+        for path in folder.glob("*.md"):
+            text = path.read_text("utf-8")
+            assert text == measured.filled(text), f"run python docs/assets/measured.py: {path.name}"
+
+
+def test_every_method_of_the_arena_is_named_among_the_methods():
+    overview = (TOP / "docs" / "methods" / "index.md").read_text("utf-8")
+    assert [name for name in measured.METHODS if f"`{name}`" not in overview] == []
+
+
+def test_names_in_the_table_of_paper_and_code_exist():
+    text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
+    names = set(re.findall(r"`(bowsaw\.[\w.]+)`", text))
+    assert len(names) > 30
+    for name in names:
+        assert found(name) is not None, name
+
+
+def found(name: str) -> object:
+    """Return the module, class, function or method that a dotted name names."""
+    parts = name.split(".")
+    for i in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(parts[:i]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[i:]:
+            thing = getattr(thing, part)
+        return thing
+    return None
+
+
+def test_tests_in_the_table_of_paper_and_code_exist():
+    text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
+    for path, _, name in re.findall(r"`(tests/[\w/]+\.py)(::(\w+))?`", text):
+        assert (TOP / path).is_file(), path
+        assert not name or f"def {name}(" in (TOP / path).read_text("utf-8"), name
+
+
+def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
+    from bowsaw.evaluation.arena.claims.verdicts import verdicts
+
+    text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
+    claims = text.split("## The claims")[1].split("## What is not")[0]
+    shown = re.findall(r"\| (yes|no|partly) \|$", claims, re.M)
+    assert shown == [verdict.answer for verdict in verdicts(bowsaw.read_run(TOP / "results"))]
+
+
+def test_the_site_is_told_of_no_other_host():
+    told = (TOP / "mkdocs.yml").read_text("utf-8")
+    assert yaml.safe_load(told)["theme"]["font"] is False
+    assert "http" not in told
