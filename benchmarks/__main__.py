@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data
+from benchmarks.cluster import cluster_block
 from benchmarks.device import device_block
 from benchmarks.figures import draw_cell, draw_costs
 from benchmarks.peers import MEASUREMENTS, QUICK, TOLD_ONLY, WITH_FAISS, best_blas_core
@@ -77,6 +78,8 @@ def _publish(results: dict[str, Any], output: Path) -> None:
         write_measured(results, DOCS / "inference.md")
         if (DOCS / "device.md").exists():
             write_measured(results, DOCS / "device.md", device_block)
+        if (DOCS / "cluster.md").exists():
+            write_measured(results, DOCS / "cluster.md", cluster_block)
     figures = (DOCS if at_home else output) / "figures"
     for path in (draw_costs(results, figures), draw_cell(figures)):
         if path is not None:

@@ -214,10 +214,11 @@ def device_table(result: Result) -> str:
     """Return the table: bytes and milliseconds, full and pruned."""
     rows = [
         f"From descriptors to a class on one thread; {result['size']}. {result['runtime']}; C: "
-        f"{result['compiler']}. Medians of processor time, milliseconds an image.",
+        f"{result['compiler']}. Kilobytes of a file or of its tables; milliseconds of processor "
+        "time an image, medians.",
         "",
-        "| coding | words | .safetensors | .onnx | C, float words | C, 8-bit words | Python | "
-        "onnxruntime | C, float words | C, 8-bit words |",
+        "| coding | words | .safetensors | .onnx | C tables, float | C tables, 8 bits | Python | "
+        "onnxruntime | C, float | C, 8 bits |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:

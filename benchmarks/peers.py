@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info
 
 import bowsaw as bs
 from benchmarks import data
+from benchmarks.cluster import cluster
 from benchmarks.device import device
 from benchmarks.inference import whatif_curves, whatif_hard, whatif_soft
 from benchmarks.searches import search_hard, search_soft, swap_rate
@@ -333,6 +334,7 @@ MEASUREMENTS = {
     "bottleneck": bottleneck,
     "beta_fits": beta_fits,
     "device": device,
+    "cluster": cluster,
 }
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -353,6 +355,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "bottleneck": {"n_images": 20, "n_words": 60, "repeats": 1},
     "beta_fits": {"n_images": 45, "n_words": 30, "n_sampled": 10, "repeats": 1},
     "device": {"sizes": (40, 9), "n_images": 3, "n_compiled": 1, "n_train": 40, "repeats": 1},
+    "cluster": {"n_pictures": 6, "n_words": 5, "n_rounds": 2, "repeats": 1, "processes": False},
 }
 
 TARGETS = {

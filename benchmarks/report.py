@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster import cluster_section
 from benchmarks.device import device_section
 from benchmarks.peers import ASKED, TARGETS
 
@@ -48,6 +49,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         parts.append(_curves(measured["curves"]))
     if "device" in measured:
         parts.append(device_section(measured["device"]))
+    if "cluster" in measured:
+        parts.append(cluster_section(measured["cluster"]))
     path.write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.model_selection import train_test_split
 
 import bowsaw as bs
@@ -430,3 +431,9 @@ def test_bags_say_what_they_are(bags):
 def test_equal_descriptions_have_one_text():
     assert canonical({"b": (1, 2), "a": None}) == canonical({"a": None, "b": [1, 2]})
     assert canonical(None) is None
+
+
+@pytest.mark.parametrize("make", [csr_matrix, csr_array])
+def test_a_sparse_matrix_is_refused_with_the_remedy(make):
+    with pytest.raises(DataError, match=r"dense array; got csr_\w+\. Hand over its toarray"):
+        Bags.from_list([make(np.eye(3))])

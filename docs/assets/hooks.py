@@ -17,6 +17,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,19 +115,34 @@ def error_classes() -> dict[str, type[errors.BowsawError]]:
     }
 
 
+@cache
 def messages() -> dict[str, list[tuple[str, str]]]:
     """Return each class's messages, each with the module that raises it."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    names = error_classes()
-    for path in sorted(SOURCE.rglob("*.py")):
-        module = path.relative_to(SOURCE).as_posix()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    trees = {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+    names = {name: name for name in error_classes()}
+    for tree in trees.values():
+        for node in ast.walk(tree):  # a class that a module makes for itself is told as its base
+            if isinstance(node, ast.ClassDef) and node.name not in names:
+                for base in map(_name, node.bases):
+                    if base in names:
+                        names[node.name] = names[base]
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or _name(node.func) not in names or not node.args:
                 continue
-            entry = (_message(_name(node.func), node), module)
-            if entry[0] and entry not in found[_name(node.func)]:
-                found[_name(node.func)].append(entry)
-    return {name: sorted(found[name], key=lambda entry: entry[1]) for name in names if found[name]}
+            name = names[_name(node.func)]
+            entry = (_message(name, node), module)
+            if entry[0] and entry not in found[name]:
+                found[name].append(entry)
+    return {
+        name: sorted(found[name], key=lambda entry: entry[1])
+        for name in error_classes()
+        if found[name]
+    }
 
 
 def message_lines() -> Iterator[str]:

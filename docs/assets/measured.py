@@ -15,6 +15,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -31,6 +32,7 @@ Key = tuple[str, str, int, str, int]
 Accuracies = dict[Key, dict[int, float]]
 
 
+@cache
 def paper_records() -> Accuracies:
     """Return the accuracies of ``results/`` by set, coding, full words, method, size; by split."""
     return _by_key(
@@ -38,6 +40,7 @@ def paper_records() -> Accuracies:
     )
 
 
+@cache
 def other_records() -> Accuracies:
     """Return those of the methods that the paper's experiments leave out."""
     return _by_key(TOP / "docs" / "methods" / "cells.jsonl", lambda cell: cell["accuracy"])

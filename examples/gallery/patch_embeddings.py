@@ -72,7 +72,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
             accuracies.setdefault(name, []).append(float(model.score(bags[test], y[test])))
 
     print(f"{len(bags)} digits, {bags.counts[0]} tokens of {N_DIMS} numbers each\n")
-    print("recognised           mean    worst   best")
+    print("recognised           mean   worst   best")
     for name, found in accuracies.items():
         print(f"{name:<18} {np.mean(found):6.1%}  {min(found):6.1%} {max(found):6.1%}")
     if draw_in:

@@ -2,8 +2,7 @@
 
 A recording is a bag, too: of the spectra of its short frames. Eight kinds of sound are made here in
 code: five instruments that play one note of any pitch, a bell, and two birds. Each sounds somewhere
-in a second of noise. So most frames of a recording are nothing but noise, and many words that
-k-means finds are words for noise. That is where choosing words by labels helps.
+in a second of noise. So most frames of a recording are nothing but noise.
 
 A frame becomes 24 logarithmic energies of bands that widen as our hearing does (mel), scaled to
 norm 1. Frames go into ``Bags``; from there on nothing knows that they were sounds. Half of the
@@ -107,7 +106,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
             accuracies.setdefault(name, []).append(float(model.score(bags[test], y[test])))
 
     print(f"{len(bags)} recordings of {len(KINDS)} kinds, {bags.counts[0]} frames each\n")
-    print("recognised           mean    worst   best")
+    print("recognised           mean   worst   best")
     for name, found in accuracies.items():
         print(f"{name:<18} {np.mean(found):6.1%}  {min(found):6.1%} {max(found):6.1%}")
     if draw_in:
@@ -127,7 +126,14 @@ def draw(bags: bs.Bags, kept: bs.Codebook, folder: Path) -> None:
             frames = bags[i * N_RECORDINGS + 3]
             squares = ((frames[:, None] - kept.words) ** 2).sum(axis=2)
             above, below = grid[i // 4 * 2, i % 4], grid[i // 4 * 2 + 1, i % 4]
-            above.imshow(frames.T, origin="lower", aspect="auto", interpolation="none")
+            above.imshow(
+                frames.T,
+                cmap="Greys",
+                vmin=0.1,
+                origin="lower",
+                aspect="auto",
+                interpolation="none",
+            )
             above.set_title(kind, fontsize=9)
             nearest = squares.argmin(axis=1)[None]
             below.imshow(

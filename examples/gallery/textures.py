@@ -85,7 +85,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
             accuracies.setdefault(name, []).append(float(model.score(bags[test], y[test])))
 
     print(f"{len(tiles)} tiles of {len(TEXTURES)} textures, {bags.counts[0]} patches each\n")
-    print("recognised           mean    worst   best")
+    print("recognised           mean   worst   best")
     for name, found in accuracies.items():
         print(f"{name:<18} {np.mean(found):6.1%}  {min(found):6.1%} {max(found):6.1%}")
     if draw_in:

@@ -86,7 +86,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
             accuracies.setdefault(name, []).append(float(model.score(bags[test], y[test])))
 
     print(f"{len(bags)} series of {len(KINDS)} kinds, {bags.counts[0]} windows each\n")
-    print("recognised           mean    worst   best")
+    print("recognised           mean   worst   best")
     for name, found in accuracies.items():
         print(f"{name:<18} {np.mean(found):6.1%}  {min(found):6.1%} {max(found):6.1%}")
     if draw_in:

@@ -89,6 +89,11 @@ def check_scale(scale: object) -> float:
 
 def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return ``values`` as an array of real numbers, or raise a DataError."""
+    if hasattr(values, "toarray"):
+        # NumPy would take a sparse matrix for a single thing.
+        raise DataError(
+            f"{name} must be a dense array; got {type(values).__name__}. Hand over its toarray()."
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,14 @@ def test_fit_is_the_estimator(bowsaw, made):
     assert model.description == store.description
     assert model.provenance["store"] == store.digest
     assert (model.provenance["part"], model.provenance["C_chosen_on"]) == ("all", None)
+
+
+def test_the_codebook_is_not_overwritten(bowsaw, made, tmp_path):
+    shutil.copy(made.book, tmp_path / "book.safetensors")
+    found = bowsaw("fit", "book.safetensors", made.store, "-o", "./book.safetensors")
+    assert found.code == ParameterError.exit_code
+    assert "is the codebook itself" in found.complaint
+    assert (tmp_path / "book.safetensors").read_bytes() == made.book.read_bytes()
 
 
 def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):

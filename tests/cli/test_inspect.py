@@ -53,3 +53,13 @@ def test_inspect_gives_machines_numbers_and_whole_digests(bowsaw, made):
     assert len(found[0]["digest"]) == len(found[2]["metadata"]["codebook"]["digest"]) == 64
     assert found[0]["set_aside"][0] == {"path": "brick/[bold] 1.png", "reason": "empty file"}
     assert all(name == name.lower() and " " not in name for facts in found for name in facts)
+
+
+def test_inspect_a_classifier(bowsaw, made):
+    bowsaw("fit", made.book, made.store, "--coding", "soft", "--C", 1, "-o", "a.safetensors")
+    told = dict(line.split(maxsplit=1) for line in bowsaw("inspect", "a.safetensors").lines())
+    assert told["kind"] == "classifier"
+    assert told["weights"].startswith("12 words a class (")
+    assert told["histograms"] == "soft coding of sharpness 40, square-rooted"
+    assert told["labels"].startswith("3: ")
+    assert json.loads(bowsaw("inspect", "--json", "a.safetensors").out)["mapping"] == "sqrt"

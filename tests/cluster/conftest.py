@@ -21,8 +21,7 @@ def client() -> Iterator[Any]:
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
-            worker_dashboard_address=None,
+            dashboard_address=":0",
         ) as cluster,
         Client(cluster, set_as_default=False) as connected,
     ):

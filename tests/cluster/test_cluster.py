@@ -9,18 +9,24 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 
 import bowsaw as bs
+from bowsaw.cli.main import main
 from bowsaw.errors import ClusterError, ParameterError
 from bowsaw.parallel import cluster as cluster_module
 from bowsaw.parallel.cluster import Cluster, connected, versions
+from bowsaw.store.catalog import read_catalog
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def nobody():
 @contextmanager
 def lonely_scheduler():
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as lonely,
+        LocalCluster(n_workers=0, protocol="tcp", dashboard_address=":0") as lonely,
         Client(lonely, set_as_default=False) as client,
     ):
         yield client
@@ -117,12 +123,21 @@ def test_an_address_is_connected_to_and_left_again(client):
     assert list(Cluster(client).ordered_map(operator.neg, [3])) == [-3]
 
 
-def test_a_scheduler_that_goes_is_told():
+def test_a_client_that_is_closed_is_told():
     with lonely_scheduler() as client:
         cluster = Cluster(client)
         client.close()
-        with pytest.raises(ClusterError, match="has gone"):
+        with pytest.raises(ClusterError, match="is closed"):
             list(cluster.ordered_map(operator.neg, [1]))
+
+
+@pytest.mark.parametrize("error", [CancelledError("lost"), CommClosedError("lost")])
+def test_a_scheduler_that_goes_is_told(client, error):
+    with (
+        pytest.raises(ClusterError, match=r"the scheduler tcp://.* has gone \(lost\)\."),
+        Cluster(client)._clear_errors(),
+    ):
+        raise error
 
 
 # -- workers ---------------------------------------------------------------------------------------
@@ -143,11 +158,12 @@ def start_worker(address: str) -> subprocess.Popen[bytes]:
 def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
     images = write_images(tmp_path / "images", [6] * 70, deadly=60)
     bs.extract(images, RowPixels(), tmp_path / "expected", n_jobs=1, shard_bytes=200)
-    monkeypatch.setattr(cluster_module, "PATIENCE", 20.0)
+    # Many small blocks: the first are in the store long before the deadly one comes.
+    monkeypatch.setattr("bowsaw.store.pieces.LEAST_IMAGES", 2)
     with lonely_scheduler() as client:
         worker = start_worker(client.scheduler.address)
         try:
-            client.wait_for_workers(1)
+            client.wait_for_workers(1, timeout=60)
             monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
             deadly = RowPixels(deaths=deaths(tmp_path / "deaths", 9))
             with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*what was done"):
@@ -158,14 +174,14 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
             worker.wait()
         with pytest.raises(ClusterError, match="Start some with «dask worker tcp://"):
             Cluster(client).check({})
-    assert len(list((tmp_path / "made" / "shards").iterdir())) > 3
+    assert 0 < read_catalog(tmp_path / "made").n_done < 60
     bs.extract(images, RowPixels(), tmp_path / "made", n_jobs=1, shard_bytes=200)
     assert snapshot(tmp_path / "made") == snapshot(tmp_path / "expected")
 
 
 def test_a_block_that_kills_every_worker_is_given_up(client):
     with (
-        pytest.raises(ClusterError, match="4 workers died over it.*most often it is memory"),
+        pytest.raises(ClusterError, match=r"4 workers died over it.*most often it is memory"),
         Cluster(client)._clear_errors(),
     ):
         raise KilledWorker("block", None, 3)
@@ -201,7 +217,7 @@ class Unknown:
 
 
 def test_a_worker_without_a_module_is_told(client):
-    with pytest.raises(ClusterError, match="a worker cannot import what it needs"):
+    with pytest.raises(ClusterError, match=r"cannot import what it needs.*a_module_that"):
         list(Cluster(client).ordered_map(operator.neg, [Unknown()]))
 
 
@@ -209,20 +225,27 @@ def test_a_worker_without_a_module_is_told(client):
 
 
 def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys):
-    from bowsaw.cli.main import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("bowsaw.coding.chunks.CHUNK_BAGS", 5)
     images = tmp_path / "images"
-    pictures = __import__("numpy").random.default_rng(0).integers(0, 256, (12, 40, 60))
-    for i, picture in enumerate(pictures.astype("uint8")):
+    pictures = np.random.default_rng(0).integers(0, 256, (12, 40, 60), dtype=np.uint8)
+    for i, picture in enumerate(pictures):
         target = images / "ab"[i % 2] / f"{i}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
-        __import__("cv2").imwrite(str(target), picture)
+        cv2.imwrite(str(target), picture)
     for name, more in (("here", []), ("there", ["--scheduler", client.scheduler.address])):
         for verb in (
             ["extract", "images", "-o", f"{name}.store"],
-            ["train", f"{name}.store", "--words", "7", "-o", f"{name}.safetensors"],
+            [
+                "train",
+                f"{name}.store",
+                "--words",
+                "7",
+                "--max-iter",
+                "3",
+                "-o",
+                f"{name}.safetensors",
+            ],
             ["encode", f"{name}.safetensors", f"{name}.store", "-o", f"{name}.npz"],
         ):
             assert main([*verb, "-q", *more]) == 0, capsys.readouterr().err
@@ -232,8 +255,6 @@ def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys
 
 
 def test_the_command_says_that_there_is_no_scheduler(nobody, scenes, monkeypatch, capsys):
-    from bowsaw.cli.main import main
-
     monkeypatch.setattr(cluster_module, "CONNECT", 0.5)
     monkeypatch.chdir(scenes.parent)
     assert main(["extract", scenes.name, "-o", "no.store", "--scheduler", nobody]) == 10
@@ -244,8 +265,6 @@ def test_the_command_says_that_there_is_no_scheduler(nobody, scenes, monkeypatch
 
 @pytest.mark.parametrize("address", ["", "here", "http://a:1", "tcp://a", "tcp://a:b", "a b:1"])
 def test_the_command_refuses_what_is_no_address(address, capsys):
-    from bowsaw.cli.main import main
-
     with pytest.raises(SystemExit):
         main(["extract", "images", "-o", "no.store", "--scheduler", address])
     assert "must be the address of a scheduler" in capsys.readouterr().err

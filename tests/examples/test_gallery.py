@@ -34,7 +34,7 @@ def test_it_prints_what_its_page_shows_and_its_claim_holds(name, capsys, tmp_pat
     script = importlib.import_module(f"examples.gallery.{name}")
     accuracies = script.main(tmp_path)
     everything, chosen, random, retrained = (np.mean(found) for found in accuracies.values())
-    # On the machine that made the pages the nearest of these margins is 0.05 (see the tables).
+    # The tables of the pages lead by 0.05 and by 0.03 at least.
     assert everything > chosen > random + 0.02
     assert chosen > retrained
     assert chosen > 3 * CHANCE[name]
@@ -66,16 +66,13 @@ def test_every_script_has_its_page_and_its_figure():
         assert (PAGES / f"{name}.svg").stat().st_size < 60_000
 
 
-def test_no_tile_shares_a_pixel_with_another():
-    # Each tile is a view of its photograph; a pixel in two tiles would be at the same address.
-    for name in ("scenes", "textures"):
-        script = importlib.import_module(f"examples.gallery.{name}")
-        tiles, _ = script.load_tiles()
-        places = np.concatenate([addresses(tile).ravel() for tile in tiles])
-        assert len(np.unique(places)) == places.size
-
-
-def addresses(tile: np.ndarray) -> np.ndarray:
-    """Return where in memory each pixel lies; alive tiles keep their photographs in place."""
-    rows, columns = (np.arange(n) * step for n, step in zip(tile.shape, tile.strides, strict=True))
-    return tile.__array_interface__["data"][0] + rows[:, None] + columns
+@pytest.mark.parametrize("name", ["scenes", "textures"])
+def test_no_tile_shares_a_pixel_with_another(name):
+    # Tiles are views of their photographs, so what is written into one shows in any other
+    # that overlaps it.
+    tiles, _ = importlib.import_module(f"examples.gallery.{name}").load_tiles()
+    for tile in tiles:
+        tile[:] = 0
+    for tile in tiles:
+        tile += 1
+    assert all((tile == 1).all() for tile in tiles)

@@ -114,7 +114,7 @@ def test_any_reader_of_safetensors_reads_it(path):
 
 def forged(path, tensors=None, **changes):
     """A file whose digest is right, and whose content is what was asked for."""
-    from bowsaw.formats.safetensors import _digest
+    from bowsaw.formats.safetensors import tensors_digest
 
     save_classifier(fitted(), path, BOOK)
     with safe_open(path, framework="numpy") as file:
@@ -123,7 +123,7 @@ def forged(path, tensors=None, **changes):
     metadata = {name: text for name, text in metadata.items() if text is not None}
     metadata.pop("digest", None)
     found.update(tensors or {})
-    metadata["digest"] = _digest(found, metadata)
+    metadata["digest"] = tensors_digest(found, metadata)
     path.write_bytes(to_bytes(found, metadata))
 
 

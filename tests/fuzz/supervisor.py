@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.engine import Finding, Hang, Search
-from tests.fuzz.readers import READERS
+from tests.fuzz.readers import reader_named
 
 SECONDS = 5
 """Of processor time for one input, in Python."""
@@ -99,7 +99,9 @@ def _wait(child: subprocess.Popen[bytes], place: Path) -> str | None:
             child.kill()
             child.wait()
             return "hang"
-    return None if child.returncode == 0 else f"exit {child.returncode}"
+    if child.returncode > 0:
+        raise SystemExit(f"the search itself failed with exit code {child.returncode}; see above.")
+    return signal.Signals(-child.returncode).name if child.returncode else None
 
 
 def figures(place: Path, reader: str, seed: int) -> dict[str, Any]:
@@ -159,7 +161,7 @@ def _child(reader: str, seed: int, inputs: int, seconds: float, place: Path) -> 
     scratch = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
     folder = Path(tempfile.mkdtemp(dir=scratch, prefix=f"fuzz-{reader}-"))
     try:
-        search = Search(READERS[reader], seed, folder)
+        search = Search(reader_named(reader), seed, folder)
         n_seeds = len(search.corpus)
         grown = sorted(place.glob("corpus/*"))
         if grown:

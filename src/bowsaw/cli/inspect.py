@@ -1,4 +1,4 @@
-"""``bowsaw inspect``: what a store, a codebook or a histogram file holds.
+"""``bowsaw inspect``: what a store, a codebook, a classifier or a histogram file holds.
 
 The facts are gathered once, as JSON has them; for people they get plain names, and digests and
 long numbers are shortened.
@@ -15,8 +15,10 @@ import numpy as np
 
 from bowsaw.cli.command import Command, Verb, file_size
 from bowsaw.errors import FormatError
+from bowsaw.evaluation.classify import CALLED
 from bowsaw.formats.bounded import Archive
-from bowsaw.formats.vocabulary import load, reader_of
+from bowsaw.formats.classifier import is_classifier, load_classifier
+from bowsaw.formats.vocabulary import load, opened, reader_of
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
@@ -24,7 +26,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a store, a codebook or a histogram file")
+    parser.add_argument(
+        "path", metavar="PATH", help="a store, a codebook, a classifier or histograms"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with nothing shortened")
 
 
@@ -34,8 +38,12 @@ def _run(command: Command) -> None:
         raise FormatError(f"{path} does not exist. Name a store, a codebook or a histogram file.")
     if path.is_dir():
         facts = _store(path)
+    elif not path.is_file():
+        raise FormatError(f"{path} is neither a file nor a folder. Name one that holds something.")
     elif path.suffix == ".npz" and not _holds_words(path):
         facts = _histograms(path)
+    elif is_classifier(path):
+        facts = _classifier(path)
     elif _is_a_vocabulary(path):
         facts = _codebook(path)
     else:
@@ -50,7 +58,7 @@ def _run(command: Command) -> None:
 
 
 def _holds_words(path: Path) -> bool:
-    with path.open("rb") as file:
+    with opened(path) as file:
         try:
             return "histograms.npy" not in Archive(file).names
         except FormatError:
@@ -59,7 +67,7 @@ def _holds_words(path: Path) -> bool:
 
 
 def _is_a_vocabulary(path: Path) -> bool:
-    with path.open("rb") as file:
+    with opened(path) as file:
         return reader_of(file, str(path)) is not None
 
 
@@ -84,6 +92,23 @@ def _codebook(path: Path) -> dict[str, Any]:
         "n_trained_on": None if book.trained_on is None else len(book.trained_on),
         "description": book.description,
         "provenance": book.provenance,
+    }
+
+
+def _classifier(path: Path) -> dict[str, Any]:
+    model = load_classifier(path)
+    return {
+        "kind": "classifier",
+        "path": str(path),
+        "n_words": model.weights.shape[1],
+        "n_bytes": model.weights.nbytes + model.intercepts.nbytes,
+        "labels": [str(name) for name in model.classes],
+        "mapping": model.mapping,
+        "coding": model.coding,
+        "sharpness": model.sharpness,
+        "codebook": model.codebook,
+        "description": model.description,
+        "provenance": model.provenance,
     }
 
 
@@ -128,6 +153,17 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             "trained on": "unknown images" if n_images is None else f"{n_images:,} images",
             "descriptors": _made_with(facts["description"]),
             "provenance": _mapping(facts["provenance"]) or "unknown",
+        }
+    elif facts["kind"] == "classifier":
+        shown |= {
+            "weights": f"{facts['n_words']:,} words a class ({file_size(facts['n_bytes'])})",
+            "histograms": f"{facts['coding']} coding"
+            + ("" if facts["sharpness"] is None else f" of sharpness {facts['sharpness']:.4g}")
+            + f", {CALLED[facts['mapping']]}",
+            "codebook": facts["codebook"],
+            "descriptors": _made_with(facts["description"]),
+            "provenance": _mapping(facts["provenance"]) or "unknown",
+            "labels": f"{len(facts['labels']):,}: {', '.join(facts['labels'])}",
         }
     else:
         shown |= {

@@ -34,7 +34,7 @@ VERBS = {
     "report": "build the page of a comparison again from its records",
     "whatif": "compare ways to tell the histograms of fewer words without coding images again",
     "convert": "turn a vocabulary of one tool into a file of another's",
-    "inspect": "tell what a store, a codebook or a histogram file holds",
+    "inspect": "tell what a store, a codebook, a classifier or a histogram file holds",
     "completion": "print a script that lets the Tab key finish commands in bash, zsh or fish",
 }
 """The verbs, each a module beside this one, and what they do."""
@@ -63,7 +63,11 @@ class _Parser(argparse.ArgumentParser):
     helper = ""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f'bowsaw: {message}. See "{self.helper or self.prog} --help".\n')
+        from bowsaw.cli.command import printable
+
+        # What was typed may hold anything, and is quoted here.
+        told = " ".join(printable(message).split())
+        self.exit(USAGE, f'bowsaw: {told}. See "{self.helper or self.prog} --help".\n')
 
 
 class _Signals:

@@ -24,7 +24,7 @@ from bowsaw.cli.options import (
 )
 from bowsaw.cli.partial import PartialFiles
 from bowsaw.cli.pruning import METHODS, SEARCH, Result, Task, task_of
-from bowsaw.errors import ParameterError
+from bowsaw.errors import ParameterError, SpaceError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.safetensors import save
 from bowsaw.scores.leave_one_out import LeaveOneOut
@@ -127,8 +127,13 @@ def _run(command: Command) -> None:
             raise KeyboardInterrupt(
                 f"What was done is in {files.search}; the same command with --resume goes on."
             ) from None
+        elif isinstance(error, SpaceError):
+            raise _no_space(error, files) from error
         raise
-    save(task.pruned(result), options.output)
+    try:
+        save(task.pruned(result), options.output)
+    except SpaceError as error:
+        raise (_no_space(error, files) if files.there else error) from error
     if result.n_left:
         raise KeyboardInterrupt(
             f"{result.n_moves:,} of {counted(result.n_moves + result.n_left, 'step')} were done; "
@@ -137,6 +142,14 @@ def _run(command: Command) -> None:
         )
     files.remove()
     _tell(command, task, result, time.perf_counter() - begin)
+
+
+def _no_space(error: SpaceError, files: PartialFiles) -> SpaceError:
+    return SpaceError(
+        error.errno,
+        f"the disk is full. Free some space; what was done is in {files.search}, and the same "
+        "command with --resume goes on.",
+    )
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -169,12 +169,29 @@ def read_share(share: tuple[int, Located, NDArray[np.int64]]) -> tuple[int, NDAr
 def sum_group(group: tuple[int, Located | NDArray[Any]], search: WordSearch, name: str) -> Sums:
     """Assign a group of the descriptors and sum up."""
     number, where = group
-    data = where.open() if isinstance(where, Located) else Bags(where)
-    guess = _guesses.take((name, number), data.n_descriptors)
-    limits = list(data.blocks(rounds.PART_ROWS))
-    whole = next(fold((sum_part(data, part, search, guess) for part in limits), len(limits)))
+    n_rows = int(where.counts.sum()) if isinstance(where, Located) else len(where)
+    guess = _guesses.take((name, number), n_rows)
+    limits = [(s, min(s + rounds.PART_ROWS, n_rows)) for s in range(0, n_rows, rounds.PART_ROWS)]
+    parts = (
+        sum_part(data, (0, stop - start), search, guess[start:stop])
+        for (start, stop), data in zip(limits, _open_parts(where, limits), strict=True)
+    )
+    whole = next(fold(parts, len(limits)))
     _guesses.put((name, number), guess)
     return whole
+
+
+def _open_parts(where: Located | NDArray[Any], limits: list[tuple[int, int]]) -> Iterator[Bags]:
+    """Yield the parts of a group, one open at a time.
+
+    Dask counts pages of mapped files as memory of the worker: a large group that stays open would
+    have it paused, or killed.
+    """
+    if not isinstance(where, Located):
+        yield from (Bags(where[start:stop]) for start, stop in limits)
+        return
+    offsets = np.concatenate(([0], np.cumsum(where.counts)))
+    yield from (where.rows(start, stop, offsets).open() for start, stop in limits)
 
 
 class _Guesses:

@@ -45,7 +45,7 @@ from bowsaw.bags import Bags, as_bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, FormatError, ParameterError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier, Mapped
 from bowsaw.evaluation.fingerprint import (
     codebook_digest,
@@ -321,6 +321,8 @@ def _finished(resume: str | PathLike[str] | None, name: str) -> dict[int, list[R
     """Return the records of the splits that an earlier run of the same experiment has finished."""
     if resume is None or not Path(resume).exists():
         return {}
+    if not Path(resume).is_file():
+        raise FormatError(f"{resume} is not a file. Choose another name for the result.")
     earlier = Evaluation.from_json(regular_bytes(Path(resume)), source=str(resume))
     known: dict[int, list[Record]] = {}
     if earlier.fingerprint == name:

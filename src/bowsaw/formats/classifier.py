@@ -21,15 +21,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors.numpy import save as to_bytes
 
 from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import BowsawError, FormatError
-from bowsaw.files import atomic_write
 from bowsaw.formats.linear_model import LinearModel, as_recogniser
-from bowsaw.formats.safetensors import _digest, _with_sorted_header, tensors_of
+from bowsaw.formats.safetensors import tensors_digest, tensors_of, write_tensors
 
 FORMAT = "bowsaw-classifier"
 VERSION = "1"
@@ -89,9 +87,7 @@ def save_classifier(
         "provenance": json.dumps(model.provenance, sort_keys=True),
     }
     tensors["weights"] = np.ascontiguousarray(model.weights)
-    metadata["digest"] = _digest(tensors, metadata)
-    with atomic_write(path) as file:
-        file.write(_with_sorted_header(to_bytes(tensors, metadata)))
+    write_tensors(tensors, metadata, path)
 
 
 def load_classifier(path: str | PathLike[str]) -> LinearModel:
@@ -108,6 +104,16 @@ def load_classifier(path: str | PathLike[str]) -> LinearModel:
         ) from error
 
 
+def is_classifier(path: str | PathLike[str]) -> bool:
+    """Return whether a file says that it is a classifier; a damaged one may say so, too."""
+    try:
+        with Path(path).open("rb") as file:
+            _, metadata, _ = tensors_of(file)
+    except FormatError:
+        return False
+    return metadata.get("format") == FORMAT
+
+
 def _model(
     tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str], refused: Mapping[str, str]
 ) -> LinearModel:
@@ -121,7 +127,7 @@ def _model(
     if refused or set(tensors) != {"weights", "intercepts"}:
         reasons = "".join(f"; {name} is refused: {reason}" for name, reason in refused.items())
         raise FormatError(f"it holds tensors {sorted({*tensors, *refused})}{reasons[:200]}")
-    if metadata.pop("digest", None) != _digest(tensors, metadata):
+    if metadata.pop("digest", None) != tensors_digest(tensors, metadata):
         raise FormatError("its content does not match its checksum")
     weights = tensors["weights"]
     return LinearModel(

@@ -69,9 +69,7 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
         "description": canonical(codebook.description) or "null",
         "provenance": json.dumps(codebook.provenance, sort_keys=True),
     }
-    metadata["digest"] = _digest(tensors, metadata)
-    with atomic_write(path) as file:
-        file.write(_with_sorted_header(to_bytes(tensors, metadata)))
+    write_tensors(tensors, metadata, path)
 
 
 def load(path: str | PathLike[str]) -> Codebook:
@@ -100,6 +98,9 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
     if metadata.get("format") != FORMAT:
         if metadata.get("format", "").startswith("bowsaw-"):
             raise FormatError(f"it is a {shown(metadata['format'], 40)}, not a codebook")
+        if {"digest", "format_version"} <= metadata.keys():
+            # One bit of «format» turned over would make it a stranger's, of unknown ids and scale.
+            raise FormatError("it is a damaged codebook, or something else of bowsaw's")
         for name, array in list(tensors.items()):
             if array.ndim != 2 or not array.size or array.dtype.kind not in "iuf":
                 refused[name] = f"{array.dtype} of shape {array.shape}, not a matrix of numbers"
@@ -113,7 +114,7 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
     names = {*tensors, *refused}
     if refused or not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:
         raise FormatError(f"it holds tensors {shown(sorted(names))}: it is damaged")
-    if metadata.pop("digest", None) != _digest(tensors, metadata):
+    if metadata.pop("digest", None) != tensors_digest(tensors, metadata):
         raise FormatError("its content does not match its checksum")
     try:
         return Codebook(
@@ -160,7 +161,7 @@ def tensors_of(
         if not whole or not begin <= end <= len(data) or len(shape) > _MOST_AXES:
             raise FormatError(f"its tensor {shown(name)!r} is not within the file")
         places.append((begin, end))
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             refused[name] = f"of type {shown(kind, 20)!r}, which is not read"
             continue
         dtype = np.dtype(_TYPES[kind])
@@ -199,7 +200,17 @@ def _header(text: bytes) -> dict[str, Any]:
     return found
 
 
-def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+def write_tensors(
+    tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str | PathLike[str]
+) -> None:
+    """Write tensors and texts with their digest; the same content gives the same bytes."""
+    signed = {**metadata, "digest": tensors_digest(tensors, metadata)}
+    with atomic_write(path) as file:
+        file.write(_with_sorted_header(to_bytes(dict(tensors), signed)))
+
+
+def tensors_digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    """Return the SHA-256 of tensors and texts, as files keep it."""
     found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]

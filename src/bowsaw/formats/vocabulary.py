@@ -127,8 +127,19 @@ def load(
     source = Path(path)
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make a codebook with «bowsaw train».")
-    with source.open("rb") as file:
+    with opened(source) as file:
         return read(file, fspath(source), variable=variable, layout=layout, scale=scale)
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file to read it, or raise a FormatError that says why it cannot be."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise FormatError(
+            f"{path} cannot be read: {error.strerror}. Ask for the right to read it, or copy it to "
+            "a folder of your own."
+        ) from error
 
 
 def read(

@@ -23,21 +23,20 @@ cluster is asked for.
 from __future__ import annotations
 
 import asyncio
-import platform
-import socket
+import logging
 import time
 import uuid
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bowsaw._version import __version__
 from bowsaw.errors import ClusterError, ParameterError
-from bowsaw.parallel.threads import single_threaded_blas
+from bowsaw.parallel.worker import call, compare, dask_distributed, look, versions
 
 CONNECT = 10.0
 """Seconds in which a scheduler has to answer."""
@@ -76,7 +75,7 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
     if parallel is None:
         yield None
         return
-    client_class = _distributed().Client
+    client_class = dask_distributed().Client
     if isinstance(parallel, client_class):
         if parallel.asynchronous:
             raise ParameterError(
@@ -90,29 +89,31 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
             "parallel must be a distributed.Client, the address of a scheduler or None; got "
             f"{type(parallel).__name__}."
         )
+    with _quiet_client():
+        try:
+            client = client_class(parallel, timeout=CONNECT, set_as_default=False)
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise ClusterError(
+                f"no scheduler answers at {parallel} ({_first_line(error)}). Start one with «dask "
+                "scheduler», or correct the address."
+            ) from error
+        try:
+            yield Cluster(client)
+        finally:
+            with suppress(OSError, TimeoutError):
+                client.close(timeout=CONNECT)
+
+
+@contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Keep the client from printing tracebacks of what is told in one line here."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        client = client_class(parallel, timeout=CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        raise ClusterError(
-            f"no scheduler answers at {parallel} ({_first_line(error)}). Start one with «dask "
-            "scheduler», or correct the address."
-        ) from error
-    try:
-        yield Cluster(client)
+        yield
     finally:
-        with suppress(OSError, TimeoutError):
-            client.close(timeout=CONNECT)
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        raise ParameterError(
-            f"a cluster needs Dask, which is not installed ({error}). Add it with «pip install "
-            "'bowsaw[dask]'»."
-        ) from error
-    return distributed
+        logger.setLevel(level)
 
 
 class Cluster:
@@ -134,7 +135,7 @@ class Cluster:
     def address(self) -> str:
         """Where the scheduler is."""
         scheduler = self._client.scheduler
-        return str(scheduler.address) if scheduler is not None else "a closed client"
+        return str(scheduler.address) if scheduler is not None else "the cluster"
 
     def check(self, paths: Mapping[Path, int | None]) -> None:
         """Raise a ClusterError unless there are workers, like this process, that see ``paths``.
@@ -144,7 +145,9 @@ class Cluster:
         self._wait_for_a_worker()
         wanted = {str(path): size for path, size in paths.items()}
         with self._clear_errors():
-            answers = self._client.run(_look, wanted, on_error="return")
+            # The scheduler unpacks what goes through it, so it needs bowsaw too.
+            self._client.run_on_scheduler(versions)
+            answers = self._client.run(look, wanted, on_error="return")
         for worker, told in answers.items():
             if isinstance(told, ImportError):
                 raise ClusterError(
@@ -154,7 +157,7 @@ class Cluster:
             # A worker that went meanwhile cannot answer, and needs not.
             if not isinstance(told, BaseException):
                 host, found, missing = told
-                _compare(f"{worker} on {host}", found, self._versions)
+                compare(f"{worker} on {host}", found, self._versions)
                 if missing:
                     raise ClusterError(
                         f"the worker {worker} on {host} does not see {missing[0]} as this process "
@@ -224,7 +227,7 @@ class Cluster:
         """Let a worker call ``function(*arguments)``; return a future of Dask."""
         with self._clear_errors():
             return self._client.submit(
-                _call,
+                call,
                 function,
                 self._versions,
                 *arguments,
@@ -252,7 +255,10 @@ class Cluster:
 
         It is computed again where it gets lost.
         """
-        future = self.submit(function, *arguments)
+        with warnings.catch_warnings():
+            # Words go through the scheduler on purpose, so that it can compute this again.
+            warnings.filterwarnings("ignore", "Sending large graph")
+            future = self.submit(function, *arguments)
         try:
             yield future
         finally:
@@ -280,13 +286,15 @@ class Cluster:
 
     def _wait(self, futures: list[Any]) -> None:
         """Wait a moment, or until one of some futures is done."""
-        distributed = _distributed()
+        distributed = dask_distributed()
         with self._clear_errors(), suppress(distributed.TimeoutError), self._client.as_current():
             distributed.wait(futures, timeout=_TICK, return_when="FIRST_COMPLETED")
 
     def _workers(self) -> list[str]:
         """Return the address of each worker, once for each of its threads, asked now and then."""
         now = time.monotonic()
+        if self._client.status in ("closing", "closed"):
+            raise ClusterError(f"the client of {self.address} is closed. {_GONE}")
         if now - self._asked > 1:
             with self._clear_errors():
                 threads = self._client.nthreads()
@@ -309,7 +317,7 @@ class Cluster:
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
         """Turn what Dask says into errors that say what to do."""
-        distributed = _distributed()
+        distributed = dask_distributed()
         try:
             yield
         except distributed.scheduler.KilledWorker as error:
@@ -323,16 +331,15 @@ class Cluster:
                 f"the scheduler {self.address} has gone ({_first_line(error)}). {_GONE}"
             ) from error
         except ImportError as error:
-            raise ClusterError(
-                f"a worker cannot import what it needs ({_first_line(error)}). Install bowsaw "
-                f"{__version__} on all of them."
-            ) from error
+            raise ClusterError(_cannot_import(error)) from error
         except RuntimeError as error:
+            if isinstance(error.__cause__, ImportError):
+                raise ClusterError(_cannot_import(error.__cause__)) from error
             # Dask's client says so when the connection went before the call.
             if "closed" not in str(error) and "not running" not in str(error):
                 raise
             raise ClusterError(
-                f"the scheduler {self.address} has gone ({error}). {_GONE}"
+                f"the scheduler {self.address} has gone ({_first_line(error)}). {_GONE}"
             ) from error
 
 
@@ -341,61 +348,12 @@ def _least_busy(slots: list[str], busy: list[tuple[Any, str]]) -> str:
     return min(threads, key=lambda worker: loads[worker] / threads[worker])
 
 
+def _cannot_import(error: ImportError) -> str:
+    return (
+        f"the scheduler or a worker cannot import what it needs ({_first_line(error)}). Install "
+        f"bowsaw {__version__}, and your own descriptor if you have one, on all machines."
+    )
+
+
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-# -- what happens on a worker ----------------------------------------------------------------------
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Return the versions of everything that decides the bytes of a result.
-
-    Examples
-    --------
-    >>> sorted(versions())
-    ['Dask', 'NumPy', 'OpenCV', 'Python', 'bowsaw', 'numba']
-    """
-    import cv2
-    import numba
-    import numpy
-
-    return {
-        "bowsaw": __version__,
-        "Python": ".".join(platform.python_version_tuple()[:2]),
-        "NumPy": numpy.__version__,
-        "numba": numba.__version__,
-        "OpenCV": cv2.__version__,
-        "Dask": _distributed().__version__,
-    }
-
-
-def _look(paths: Mapping[str, int | None]) -> tuple[str, dict[str, str], list[str]]:
-    """Tell where this worker is, what it has, and which paths it does not see."""
-    missing = [path for path, size in paths.items() if not _is_seen(Path(path), size)]
-    return socket.gethostname(), versions(), missing
-
-
-def _is_seen(path: Path, size: int | None) -> bool:
-    try:
-        return path.stat().st_size == size or size is None
-    except OSError:
-        return False
-
-
-def _compare(where: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    for name, version in wanted.items():
-        if found.get(name) != version:
-            raise ClusterError(
-                f"the worker {where} has {name} {found.get(name)}, this process has {version}: "
-                "results could differ. Install the same version on all machines."
-            )
-
-
-def _call(function: Callable[..., Any], wanted: Mapping[str, str], *arguments: Any) -> Any:
-    """Call a function as ``ordered_map`` of threads would; workers that joined late are checked."""
-    if versions() != wanted:
-        _compare(socket.gethostname(), versions(), wanted)
-    with single_threaded_blas():
-        return function(*arguments)
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

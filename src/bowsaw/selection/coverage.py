@@ -36,8 +36,8 @@ class Coverage(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep.
     n_sample : int, default=5000

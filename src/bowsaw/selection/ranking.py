@@ -112,8 +112,8 @@ class Ranked(WordRanking):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep.
     measure : {"mi", "df", "chi2", "pmi"}, default="mi"
@@ -227,8 +227,8 @@ class SvmRanked(WordRanking):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep.
     C : float, default=1.0

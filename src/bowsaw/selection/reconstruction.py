@@ -59,8 +59,8 @@ class RidgeReconstruction(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep.
     ridge : float, default=0.1

@@ -81,8 +81,8 @@ class Refinement(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep.
     start : Selector or None, default=None

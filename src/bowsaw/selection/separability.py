@@ -107,8 +107,8 @@ class SeparabilityMerging(MergingSelector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         Groups to merge them into; fewer come out where fewer words have mass.
     coding : {"hard", "soft"}, default="hard"

@@ -61,8 +61,8 @@ class BoostedStumps(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The words to choose from.
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
     n_kept : int, default=50
         How many words to keep: the rounds of boosting.
     n_thresholds : int, default=4

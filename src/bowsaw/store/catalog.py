@@ -178,7 +178,14 @@ def read_catalog(folder: Path) -> Content:
         When there is no store, or its catalogue is damaged or of another version.
     """
     path = folder / CATALOG_NAME
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except PermissionError as error:
+        raise StoreError(
+            f"the store {folder} may not be read: {error.strerror}. Ask for the right to read it, "
+            "or copy it to a folder of your own."
+        ) from error
+    if not there:
         what = "not a store (no catalog.sqlite)" if folder.exists() else "not there"
         raise StoreError(f"{folder} is {what}. Make a store with `bowsaw extract IMAGES -o STORE`.")
     with _clear_errors(path):
@@ -201,6 +208,9 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
         schema = connection.execute("SELECT type, name FROM sqlite_master LIMIT 20").fetchall()
         if not schema:
             return None
+        if path.stat().st_size % connection.execute("PRAGMA page_size").fetchone()[0]:
+            # SQLite would take the rest of the last page for zeros.
+            raise _damaged(path, "its end is missing")
         tables = {str(name) for kind, name in schema if kind == "table"}
         # A view may name itself like a table and have rows without end.
         if not {"meta", "images"} <= tables:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.checks import parse_json
 from bowsaw.errors import FormatError
 from bowsaw.files import StoredArrays, atomic_write, disk_full_is_clear, regular_bytes
+from bowsaw.store.lock import FileLock
 
 _TEXT = np.dtype(np.str_)
 FIELDS = {
@@ -69,6 +70,11 @@ class HistogramWriter:
     fingerprint : str
         What the rows depend on; rows of an interrupted run with another fingerprint are not used.
 
+    Raises
+    ------
+    StoreBusyError
+        When another process writes the same file.
+
     Examples
     --------
     >>> import tempfile
@@ -86,6 +92,8 @@ class HistogramWriter:
         self._rows_path = self._path.with_name(self._path.name + ".partial.npy")
         self._note_path = self._path.with_name(self._path.name + ".partial.json")
         self._fingerprint = fingerprint
+        # Two that map the same rows would overwrite each other's, or cut them off and kill.
+        self._lock = FileLock(self._rows_path)
         self.n_done = self._found(shape)
         if not self.n_done:
             # The note first: one that outlives its rows would vouch for those that follow.
@@ -163,6 +171,7 @@ class HistogramWriter:
         del self.rows
         self._rows_path.unlink()
         self._note_path.unlink(missing_ok=True)
+        self._lock.let_go()
 
 
 def read_histograms(path: str | PathLike[str]) -> Histograms:
@@ -188,7 +197,8 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
         _check_lengths(found)
     except Exception as error:
         # Damaged bytes make the parsers below raise many kinds of exception; all mean the same.
-        raise FormatError(f"{source} cannot be read as histograms: {error}. {remedy}") from error
+        told = " ".join(str(error).split())
+        raise FormatError(f"{source} cannot be read as histograms: {told}. {remedy}") from error
     return found
 
 

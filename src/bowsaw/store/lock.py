@@ -7,9 +7,10 @@ the empty file that stays behind means nothing but «this folder is a store».
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bowsaw.errors import StoreBusyError, StoreError
@@ -32,6 +33,61 @@ else:
 
     def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class FileLock:
+    """Be the only one to write a file, until let go; or raise a StoreBusyError at once.
+
+    The lock is on ``NAME.lock`` beside the file, which goes when the lock does; one that a killed
+    process has left behind locks nothing.
+
+    Parameters
+    ----------
+    path : Path
+        The file that is to be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._target = path.with_name(path.name + ".lock")
+        # The one who had it may have removed it between our opening and our locking.
+        while not self._locked(path):
+            self._file.close()
+
+    def _locked(self, path: Path) -> bool:
+        """Lock, and say whether the file that is locked is still the one of that name."""
+        with disk_full_is_clear(self._target):
+            self._file = self._target.open("ab")
+        try:
+            _lock(self._file.fileno())
+            return os.path.samestat(os.fstat(self._file.fileno()), self._target.stat())
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._file.close()
+            if isinstance(error, BlockingIOError):
+                raise StoreBusyError(
+                    f"another process is writing {path}. Wait for it to end, or choose another "
+                    "output."
+                ) from None
+            raise StoreError(
+                f"{path} cannot be locked: {error.strerror}. Choose an output on a file system "
+                "that has locks."
+            ) from error
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Remove the lock: the file is whole, or nobody goes on with it."""
+        if self._file.closed:
+            return
+        with suppress(OSError):
+            self._target.unlink(missing_ok=True)
+        self._file.close()
+        with suppress(OSError):
+            # Where a file that is open cannot be removed.
+            self._target.unlink(missing_ok=True)
 
 
 @contextmanager

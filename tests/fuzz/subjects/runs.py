@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,51 +27,36 @@ def _packed(folder: Path) -> bytes:
     return pack({n: (folder / n).read_bytes() for n in _FILES if (folder / n).exists()})
 
 
-@cache
-def _record_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        small: dict[str, Any] = {"splits": 2, "sizes": [10], "methods": ["full", "refined"]}
-        two = ["sea", "sky"]
-        return [
-            _packed(made_run(folder / "a", details=False, classes=two, **small)),
-            _packed(
-                made_run(
-                    folder / "b",
-                    "reproduce",
-                    details=False,
-                    classes=two,
-                    splits=1,
-                    sizes=[10],
-                    methods=["full", "published"],
-                )
-            ),
-        ]
-
-
 def _thinned(data: bytes) -> bytes:
-    """Keep one line of each kind of detail: pages of a few words are drawn sooner."""
+    """Keep the first cells, and one line of each kind of detail: a small run is read sooner."""
     files = unpack(data)
-    kinds: dict[str, bytes] = {}
-    for line in files["details.jsonl"].splitlines(keepends=True):
-        kinds.setdefault(json.loads(line)["kind"], line)
-    files["details.jsonl"] = b"".join(kinds.values())
+    files["cells.jsonl"] = b"".join(files["cells.jsonl"].splitlines(keepends=True)[:2])
+    if "details.jsonl" in files:
+        kinds: dict[str, bytes] = {}
+        for line in files["details.jsonl"].splitlines(keepends=True):
+            kinds.setdefault(json.loads(line)["kind"], line)
+        files["details.jsonl"] = b"".join(kinds.values())
     return pack(files)
 
 
 @cache
-def _page_seeds() -> list[bytes]:
+def _seeds(details: bool) -> list[bytes]:
+    """Return small runs of both kinds."""
+    found = []
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        drawn = made_run(
-            folder / "c",
-            classes=["sea", "sky"],
-            splits=1,
-            sizes=[10],
-            methods=["full", "refined"],
-            pixels=False,
-        )
-        return [*_record_seeds(), _thinned(_packed(drawn))]
+        for kind, method in (("compare", "refined"), ("reproduce", "published")):
+            run = made_run(
+                Path(place) / kind,
+                kind,
+                details=details,
+                classes=["sea", "sky"],
+                splits=1,
+                sizes=[10],
+                methods=["full", method],
+                pixels=False,
+            )
+            found.append(_thinned(_packed(run)))
+    return found
 
 
 def _in_folder(data: bytes, folder: Path) -> Path:
@@ -143,7 +128,7 @@ READERS = [
     ),
     Reader(
         "run-records",
-        _record_seeds,
+        partial(_seeds, False),
         _read_records,
         in_files(_WAYS),
         (FormatError,),
@@ -152,7 +137,7 @@ READERS = [
     ),
     Reader(
         "run-page",
-        _page_seeds,
+        partial(_seeds, True),
         _read_page,
         in_files(_WAYS),
         (FormatError,),

@@ -58,7 +58,7 @@ def _store_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         images = ImageFolder(write_pictures(Path(folder) / "pets"))
         found = []
-        for shard_bytes in (1 << 20, 600):
+        for shard_bytes in (1 << 20, 4000):
             path = Path(folder) / f"{shard_bytes}.store"
             extract(images, DenseSift(), path, shard_bytes=shard_bytes, n_jobs=1)
             names = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix != ".lock")

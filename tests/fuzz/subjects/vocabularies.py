@@ -7,6 +7,7 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,7 @@ def _read(end: str, data: bytes, folder: Path) -> Codebook:
 
 def _check(end: str, data: bytes, found: Codebook, folder: Path) -> None:
     assert found.words.nbytes <= 8 * 100 * len(data) + (1 << 20), "more words than bytes allow"
+    peer = _PEERS.get(end)
     if end == ".skops":
         # Written by skops itself, which takes forty times as long as reading.
         end = ".npy"
@@ -160,7 +162,6 @@ def _check(end: str, data: bytes, found: Codebook, folder: Path) -> None:
     ), "it does not survive being saved"
     if end in vocabulary.WHOLE:
         assert again == found, "something does not survive being saved"
-    peer = _PEERS.get(end)
     if peer is not None and data[:1] in (b"P", b"\x93"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,8 +173,13 @@ def _check(end: str, data: bytes, found: Codebook, folder: Path) -> None:
 
 
 def _npz_arrays(data: bytes) -> list[Any]:
+    """Return what NumPy reads of an archive; members that nobody asked for may be damaged."""
+    found = []
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return [arrays[name] for name in arrays.files]
+        for name in arrays.files:
+            with suppress(Exception):
+                found.append(arrays[name])
+    return found
 
 
 _PEERS: dict[str, Callable[[bytes], list[Any]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-from bowsaw.images.headers.base import TRUNCATED, Header, Unreadable, unpack
+from bowsaw.images.headers.base import NONSENSE, TRUNCATED, Header, Unreadable, unpack
 from bowsaw.images.headers.tiff import tiff_orientation
 
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
@@ -50,7 +50,7 @@ def jpeg_header(data: bytes) -> Header:
 def png_header(data: bytes) -> Header:
     """Walk a PNG's chunks to the last, IEND, and check the sums of those that matter."""
     width, height, depth, colour = unpack(">IIBB", data, 16)
-    orientation, clear, whole, at = 1, None, False, 8
+    orientation, clear, whole, drawn, at = 1, None, False, False, 8
     while at + 12 <= len(data) and not whole:
         length, kind = unpack(">I4s", data, at)
         end = at + 12 + length
@@ -65,7 +65,11 @@ def png_header(data: bytes) -> Header:
             # OpenCV makes a fourth channel of every other transparency, but drops this one.
             level = unpack(">H", data, at + 8)[0]
             clear = level if depth == 16 else level * 255 // ((1 << max(1, min(depth, 8))) - 1)
+        drawn = drawn or kind == b"IDAT"
         whole = kind == b"IEND"
+        if whole and not drawn:
+            # OpenCV would go on to look for pixels behind the end, and trust any length there.
+            raise Unreadable(NONSENSE)
         at = end
     return Header("png", width, height, whole, orientation, clear=clear)
 

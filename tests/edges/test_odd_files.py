@@ -1,0 +1,186 @@
+"""Things that are no files, outputs that are inputs, closed folders and full disks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import no_file_larger_than
+
+import bowsaw as bs
+from bowsaw.cli.main import main
+from bowsaw.errors import FormatError, ParameterError, SpaceError, StoreError
+
+
+@contextmanager
+def within(seconds: int):
+    """End a test that hangs."""
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def typed(line: str, capfd) -> tuple[int, str]:
+    capfd.readouterr()
+    code = main([*line.split(), "-q"])
+    said = capfd.readouterr().err
+    assert said.startswith("bowsaw: ") == (code != 0)
+    assert "\n" not in said.rstrip("\n")
+    return code, said
+
+
+if sys.platform != "win32":
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "inspect pipe.safetensors",
+            "inspect pipe.npz",
+            "inspect pipe",
+            "encode pipe.safetensors a.store -o x.npz",
+            "encode book.safetensors pipe -o x.npz",
+            "encode book.safetensors pipes.store -o x.npz",
+            "convert pipe.safetensors x.npy",
+            "convert pipe.mat x.npy",
+            "train pipe -o x.safetensors",
+            "prune pipe.safetensors a.store --keep 2 -o x.safetensors",
+            "predict book.safetensors pipe.safetensors images/brick/000.png",
+            "report pipe",
+            "report pipes",
+            "evaluate a.store --train-codebook 1 --train 1 --words 4 --splits 1 -o pipe.json",
+            "evaluate a.store --codebook pipe.safetensors",
+            "extract pipe -o x.store",
+            "extract images -o pipe",
+        ],
+    )
+    def test_a_pipe_in_a_files_place_is_refused_and_nobody_waits(place, line, capfd):
+        for name in ("safetensors", "npz", "mat", "json"):
+            os.mkfifo(f"pipe.{name}")
+        os.mkfifo("pipe")
+        for name in ("pipes.store/catalog.sqlite", "pipes/run.json"):
+            Path(name).parent.mkdir()
+            os.mkfifo(name)
+        with within(30):
+            code, _ = typed(line, capfd)
+        assert 2 <= code <= 9
+
+    @pytest.mark.parametrize("device", ["zero", "full", "null"])
+    def test_a_device_in_a_files_place_is_refused(place, device, capfd):
+        for name in ("d.safetensors", "d.npz", "d.mat"):
+            Path(name).symlink_to(f"/dev/{device}")
+        with within(30):
+            for line in (
+                "inspect d.safetensors",
+                "inspect d.npz",
+                "convert d.mat x.npy",
+                "encode d.safetensors a.store -o x.npz",
+            ):
+                assert typed(line, capfd)[0] == FormatError.exit_code
+
+    def test_pipes_and_loops_among_the_pictures_are_set_aside(place):
+        os.mkfifo(place.images / "brick" / "pipe.png")
+        (place.images / "brick" / "zero.png").symlink_to("/dev/zero")
+        (place.images / "grass" / "again").symlink_to(place.images, target_is_directory=True)
+        (place.images / "grass" / "self.png").symlink_to(place.images / "grass" / "self.png")
+        with within(30):
+            assert main(["extract", "images", "-o", "x.store", "-q"]) == 0
+        store = bs.Store("x.store")
+        assert store.n_usable >= 10
+        reasons = dict(store.set_aside)
+        assert reasons["brick/pipe.png"] == reasons["brick/zero.png"] == "not a regular file"
+        assert "grass/self.png" in reasons
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "prune book.safetensors a.store --keep 3 --method annealing --steps 9 -o x.safetensors",
+            "train a.store --words 4 -o x.safetensors",
+            "convert book.safetensors x.npz",
+            "convert book.safetensors x.yml",
+            "encode book.safetensors a.store -o x.npz",
+            "fit book.safetensors a.store --C 1 -o x.safetensors",
+            "export book.safetensors -o x.h",
+        ],
+    )
+    def test_a_full_disk_is_told_as_such_and_leaves_no_output(place, line, capfd):
+        with no_file_larger_than(100):
+            code, said = typed(line, capfd)
+        assert code == SpaceError.exit_code
+        assert "the disk is full" in said
+        assert not [p for p in Path().glob("x.*") if p.suffix in (".safetensors", ".npz", ".h")]
+
+    def test_pruning_on_a_full_disk_tells_how_to_go_on(place, capfd, monkeypatch):
+        from bowsaw.cli import prune
+
+        def full(*_: object) -> None:
+            Path("x.safetensors.partial").write_text("{}")
+            raise SpaceError(28, "the disk is full while writing x. Free some space.")
+
+        monkeypatch.setattr(prune, "save", full)
+        line = "prune book.safetensors a.store --keep 3 --method coverage -o x.safetensors"
+        code, said = typed(line, capfd)
+        assert code == SpaceError.exit_code
+        assert "--resume" in said
+        assert "x.safetensors.partial" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert words.npy words.npy",
+        "convert words.npy ./words.npy",
+        "convert words.npy link.npy",
+        "prune book.safetensors a.store --keep 3 -o book.safetensors",
+        "fit book.safetensors a.store -o book.safetensors",
+    ],
+)
+def test_an_output_that_is_an_input_is_refused_and_stays(place, line, capfd):
+    bs.save(bs.load("book.safetensors"), "words.npy")
+    Path("link.npy").symlink_to("words.npy")
+    before = {name: Path(name).read_bytes() for name in ("words.npy", "book.safetensors")}
+    code, said = typed(line, capfd)
+    assert code == ParameterError.exit_code
+    assert "itself" in said
+    assert {name: Path(name).read_bytes() for name in before} == before
+
+
+# -- no permission (told by the system; whoever tests may be allowed everything) -------------------
+
+
+def test_a_store_that_may_not_be_read_is_told_with_a_remedy(place, monkeypatch, capfd):
+    stat = os.stat
+
+    def closed(path, *args, **options):
+        if str(path).endswith("catalog.sqlite"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", closed)
+    for line in ("inspect a.store", "train a.store -o x.safetensors"):
+        code, said = typed(line, capfd)
+        assert code == StoreError.exit_code
+        assert "may not be read" in said
+        assert "Ask for the right" in said
+
+
+@pytest.mark.parametrize("line", ["inspect book.safetensors", "convert book.safetensors x.npy"])
+def test_a_codebook_that_may_not_be_read_is_told_with_a_remedy(place, monkeypatch, capfd, line):
+    opened = Path.open
+
+    def closed(self, *args, **options):
+        if self.name == "book.safetensors":
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", closed)
+    code, said = typed(line, capfd)
+    assert code == FormatError.exit_code
+    assert "Permission denied" in said

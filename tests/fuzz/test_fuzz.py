@@ -1,0 +1,108 @@
+"""A short run of each reader, the same in every run of the tests; ``make fuzz`` makes long ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+import pytest
+from tests.fuzz.engine import Finding, Reader, Search, attempt
+from tests.fuzz.mutations import BYTES, mixed
+from tests.fuzz.properties import try_properties
+from tests.fuzz.readers import NAMES, reader_named, readers_in_all_rooms
+
+from bowsaw.errors import FormatError
+
+FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
+SLOW = {"run-page": 4, "command-line": 12, "run-records": 40, "store": 60}
+"""Inputs of the readers that take long; others get ``INPUTS``."""
+INPUTS = 120
+
+READERS = {name: reader_named(name) for name in readers_in_all_rooms()}
+each_reader = pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+
+
+@each_reader
+def test_inputs_that_coverage_leads_to(reader, tmp_path):
+    search = Search(reader, 1, tmp_path)
+    assert search.accepted, "no seed file is right"
+    for index in range(SLOW.get(reader.name, INPUTS)):
+        search.step(search.draw(index), index)
+    assert search.tally.findings == []
+
+
+@each_reader
+def test_inputs_that_hypothesis_draws(reader, tmp_path):
+    tally = try_properties(reader, tmp_path, max(3, SLOW.get(reader.name, INPUTS) // 8))
+    assert tally.findings == []
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.name)
+def test_what_was_found_stays_fixed(path, tmp_path):
+    reader = READERS[path.name.partition("--")[0]]
+    found = attempt(reader, path.read_bytes(), tmp_path)
+    assert not isinstance(found, Finding)
+    assert (found == "accepted") == (path.suffix == ".accepted")
+
+
+def test_every_reader_can_be_named():
+    # A build of OpenCV without AVIF has one reader fewer.
+    assert set(NAMES) - set(READERS) <= {"picture-avif"}
+    assert set(READERS) <= set(NAMES)
+
+
+# -- the engine itself -----------------------------------------------------------------------------
+
+
+def signed(content: bytes) -> bytes:
+    return crc32(content).to_bytes(4, "big") + content
+
+
+def planted(data: bytes, folder: Path) -> bytes:
+    """Read a file with a checksum, and fail where a length is believed."""
+    if len(data) < 5 or crc32(data[4:]).to_bytes(4, "big") != data[:4]:
+        raise FormatError("the checksum is wrong")
+    return data[5 : 5 + data[4]][data[4] - 1 : data[4]] or data[4:][data[4]].to_bytes(1, "big")
+
+
+def change_inside(data: bytes, rng: Random) -> bytes:
+    return signed(rng.choice(BYTES)(data[4:], rng))
+
+
+PLANTED = Reader("planted", lambda: [signed(b"\x03abc")], planted, mixed(change_inside))
+
+
+def run_of(reader, folder, n_inputs=200):
+    search = Search(reader, 0, folder)
+    drawn = []
+    for index in range(n_inputs):
+        drawn.append(search.draw(index))
+        search.step(drawn[-1], index)
+    return drawn, search
+
+
+def test_a_mistake_behind_a_checksum_is_found(tmp_path):
+    findings = run_of(PLANTED, tmp_path)[1].tally.findings
+    assert {finding.detail.partition(":")[0] for finding in findings} == {"IndexError"}
+    assert try_properties(PLANTED, tmp_path, 200).findings[0].kind == "exception"
+
+
+def test_a_run_is_a_function_of_its_seed(tmp_path):
+    first, search = run_of(READERS["picture-headers"], tmp_path)
+    second, again = run_of(READERS["picture-headers"], tmp_path)
+    assert first == second
+    assert search.corpus == again.corpus
+    assert search.tally == again.tally
+
+
+def test_a_run_that_goes_on_draws_what_it_would_have_drawn(tmp_path):
+    drawn, whole = run_of(READERS["checkpoint-search"], tmp_path)
+    first = run_of(READERS["checkpoint-search"], tmp_path, 100)[1]
+    second = Search(READERS["checkpoint-search"], 0, tmp_path)
+    second.begin(first.corpus)
+    for index in range(100, 200):
+        data = second.draw(index)
+        assert data == drawn[index]
+        second.step(data, index)
+    assert second.corpus == whole.corpus
