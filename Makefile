@@ -67,8 +67,8 @@ docs: $(VENV)/.dev-is-installed ## build the documentation site in build/site; a
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet -d build/site
 	@echo "build/site/index.html"
 
-fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every reader; hours
-	@$(RUN) -m tests.fuzz --all --inputs 100000 --seed 0
+fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every reader; resumable
+	@$(RUN) -m tests.fuzz --all --inputs 100000 --folder build/fuzz
 
 clean: ## remove everything that make has made, .venv included
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -227,6 +227,7 @@ def test_a_worker_without_a_module_is_told(client):
 def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("bowsaw.coding.chunks.CHUNK_BAGS", 5)
+    few = ["--words", "7", "--max-iter", "3"]
     images = tmp_path / "images"
     pictures = np.random.default_rng(0).integers(0, 256, (12, 40, 60), dtype=np.uint8)
     for i, picture in enumerate(pictures):
@@ -236,16 +237,7 @@ def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys
     for name, more in (("here", []), ("there", ["--scheduler", client.scheduler.address])):
         for verb in (
             ["extract", "images", "-o", f"{name}.store"],
-            [
-                "train",
-                f"{name}.store",
-                "--words",
-                "7",
-                "--max-iter",
-                "3",
-                "-o",
-                f"{name}.safetensors",
-            ],
+            ["train", f"{name}.store", *few, "-o", f"{name}.safetensors"],
             ["encode", f"{name}.safetensors", f"{name}.store", "-o", f"{name}.npz"],
         ):
             assert main([*verb, "-q", *more]) == 0, capsys.readouterr().err

@@ -36,6 +36,9 @@ def _run(command: Command) -> None:
     path = Path(command.options.path)
     if not path.exists():
         raise FormatError(f"{path} does not exist. Name a store, a codebook or a histogram file.")
+    if path.is_file():
+        # That it may not be read is told here, whatever it is.
+        opened(path).close()
     if path.is_dir():
         facts = _store(path)
     elif not path.is_file():

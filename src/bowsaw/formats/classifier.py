@@ -98,7 +98,7 @@ def load_classifier(path: str | PathLike[str]) -> LinearModel:
     try:
         with source.open("rb") as file:
             return _model(*tensors_of(file))
-    except (BowsawError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (BowsawError, KeyError, OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(
             f"{source} cannot be read as a classifier: {error}. Make one with «bowsaw fit»."
         ) from error
