@@ -64,7 +64,7 @@ bench: $(VENV)/.dev-is-installed ## measure against peers and write benchmarks/R
 	@$(RUN) -m benchmarks
 
 docs: $(VENV)/.dev-is-installed ## build the documentation site in build/site; a warning is an error
-	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet -d build/site
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict -d build/site
 	@echo "build/site/index.html"
 
 fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every reader; resumable

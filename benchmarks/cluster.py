@@ -32,7 +32,7 @@ ASKED = 1.7
 def cluster(
     n_pictures: int = 1000,
     n_words: int = 1000,
-    n_rounds: int = 4,
+    n_rounds: int = 6,
     repeats: int = 3,
     processes: bool = True,
 ) -> Result:

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.errors import DataError, ParameterError
 
+_DEEPEST = 100
+"""How deeply brackets may be nested in JSON."""
+
 Description = Mapping[str, Any]
 """What made the descriptors: a name and its parameters, JSON-able. Two bags can be coded with the
 same codebook when their descriptions are equal."""
@@ -29,8 +32,8 @@ def plain_json(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any] |
     if mapping is None:
         return None
     try:
-        return dict(json.loads(json.dumps(dict(mapping))))
-    except (TypeError, ValueError) as error:
+        return dict(_not_too_deep(json.loads(json.dumps(dict(mapping)))))
+    except (TypeError, ValueError, RecursionError) as error:
         raise ParameterError(
             f"{name} must be a mapping that JSON can hold (texts, numbers, lists, mappings): "
             f"{error}."
@@ -53,9 +56,25 @@ def parse_json(text: str | bytes) -> Any:
     ValueError: its brackets are nested too deeply
     """
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return _not_too_deep(json.loads(text, parse_constant=_finite, parse_float=_finite))
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+
+
+def _not_too_deep(value: Any) -> Any:
+    """Return a value of JSON's, or refuse it: what Python just reads, it can often not copy."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return value
+    raise ValueError("its brackets are nested too deeply")
 
 
 def _finite(text: str) -> float:

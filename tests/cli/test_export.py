@@ -45,6 +45,21 @@ def test_export_is_the_function(bowsaw, made, model, tmp_path, end, coding, flag
     )
 
 
+def test_a_unit_that_is_unknown_is_told(bowsaw, made):
+    bowsaw("convert", made.book, "words.npy")
+    for name in ("words.npy", "words.npz"):
+        [line] = bowsaw("export", name, "-o", "a.h").lines()
+        assert line.endswith("takes float32 descriptors in the words' own unit, which is unknown")
+        found = bowsaw("export", name, "-o", "a.onnx", "--coding", "soft")
+        assert found.code == ParameterError.exit_code
+        assert f"{name} does not tell its scale. Tell it with" in found.complaint
+        # The remedy works for the foreign file, and for ours that was made of it without a scale.
+        bowsaw("convert", name, "told.npz", "--scale", 512)
+        [line] = bowsaw("export", "told.npz", "-o", "a.onnx", "--coding", "soft").lines()
+        assert line.endswith("of which a norm of 1 is 512")
+        bowsaw("convert", "words.npy", "words.npz")
+
+
 @pytest.mark.parametrize(
     ("flag", "kind"), [("float", "float32"), ("float32", "float32"), ("int8", "int8")]
 )

@@ -12,7 +12,7 @@ from bowsaw.store import pieces
 from bowsaw.store.catalog import Catalog
 
 COUNTS = [*range(3, 30), None, 0, 0, *[9] * 20, None, *range(40, 12, -1)]
-"""78 images: five blocks, two broken files, some without descriptors."""
+"""79 images: three blocks, two broken files, some without descriptors."""
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
@@ -33,7 +33,7 @@ def by_cluster(images, path, client, descriptor=None, **options):
     return bs.extract(images, descriptor or RowPixels(), path, **options)
 
 
-@pytest.mark.parametrize("least_images", [1, 16, 100])
+@pytest.mark.parametrize("least_images", [1, 32, 100])
 def test_the_store_is_the_same_to_the_byte(
     client, images, expected, tmp_path, least_images, monkeypatch
 ):

@@ -193,7 +193,7 @@ def test_labels_must_be_there_and_one_a_bag(name):
 
 WRONG = {
     "one array": (np.zeros((5, 6)), "one array per bag"),
-    "a sparse matrix": (sparse.csr_array(np.eye(6)), "bag 0 must be numbers; got dtype object"),
+    "a sparse matrix": (sparse.csr_array(np.eye(6)), "bag 0 must be a dense array; got csr_array"),
     "a table": (pd.DataFrame(np.zeros((5, 6))), "bag 0"),
     "a text": ("bags", "Bags or a list of arrays"),
     "a number": (3, "Bags or a list of arrays"),

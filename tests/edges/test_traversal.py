@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sqlite3
+import sys
 import zipfile
 from contextlib import closing
 
@@ -68,35 +69,35 @@ def test_a_catalogue_cannot_name_files(store, shard):
         bs.Store(store[1])
 
 
-def test_links_in_a_store_are_replaced_and_what_they_point_to_stays(store, tmp_path):
-    images, path = store
-    whole = [file.read_bytes() for file in sorted(path.rglob("*.npy"))]
-    treasure = tmp_path / "treasure.npy"
-    treasure.write_bytes(b"something dear")
-    for name in ("shards/00000.npy", "positions/00001.npy"):
-        (path / name).unlink()
-        (path / name).symlink_to(treasure)
-    (path / "shards" / "00000.npy.partial").symlink_to(treasure)
-    with pytest.raises(StoreError, match="damaged"):
-        bs.Store(path)
-    bs.extract(bs.ImageFolder(images), bs.DenseSift(), path, n_jobs=1)
-    assert treasure.read_bytes() == b"something dear"
-    assert [file.read_bytes() for file in sorted(path.rglob("*.npy"))] == whole
-    assert not any(file.is_symlink() for file in path.rglob("*"))
+if sys.platform != "win32":  # where links are for everybody
 
+    def test_links_in_a_store_are_replaced_and_what_they_point_to_stays(store, tmp_path):
+        images, path = store
+        whole = [file.read_bytes() for file in sorted(path.rglob("*.npy"))]
+        treasure = tmp_path / "treasure.npy"
+        treasure.write_bytes(b"something dear")
+        for name in ("shards/00000.npy", "positions/00001.npy"):
+            (path / name).unlink()
+            (path / name).symlink_to(treasure)
+        (path / "shards" / "00000.npy.partial").symlink_to(treasure)
+        with pytest.raises(StoreError, match="damaged"):
+            bs.Store(path)
+        bs.extract(bs.ImageFolder(images), bs.DenseSift(), path, n_jobs=1)
+        assert treasure.read_bytes() == b"something dear"
+        assert [file.read_bytes() for file in sorted(path.rglob("*.npy"))] == whole
+        assert not any(file.is_symlink() for file in path.rglob("*"))
 
-def test_a_link_that_stands_where_a_file_is_written_is_replaced(tmp_path):
-    treasure, output = tmp_path / "treasure", tmp_path / "b.safetensors"
-    treasure.write_bytes(b"something dear")
-    output.symlink_to(treasure)
-    bs.save(bs.Codebook([[1.0]]), output)
-    assert treasure.read_bytes() == b"something dear"
-    assert bs.load(output).n_words == 1
+    def test_a_link_that_stands_where_a_file_is_written_is_replaced(tmp_path):
+        treasure, output = tmp_path / "treasure", tmp_path / "b.safetensors"
+        treasure.write_bytes(b"something dear")
+        output.symlink_to(treasure)
+        bs.save(bs.Codebook([[1.0]]), output)
+        assert treasure.read_bytes() == b"something dear"
+        assert bs.load(output).n_words == 1
 
-
-def test_a_run_whose_records_are_links_or_folders_is_told(tmp_path, capfd):
-    run = tmp_path / "run"
-    (run / "cells.jsonl").mkdir(parents=True)
-    (run / "run.json").symlink_to(tmp_path / "nowhere")
-    assert main(["report", str(run)]) == FormatError.exit_code
-    assert "has no run.json" in capfd.readouterr().err
+    def test_a_run_whose_records_are_links_or_folders_is_told(tmp_path, capfd):
+        run = tmp_path / "run"
+        (run / "cells.jsonl").mkdir(parents=True)
+        (run / "run.json").symlink_to(tmp_path / "nowhere")
+        assert main(["report", str(run)]) == FormatError.exit_code
+        assert "has no run.json" in capfd.readouterr().err

@@ -132,6 +132,8 @@ def forged(path, tensors=None, **changes):
     [
         ({"format": "bowsaw-codebook"}, "it is a bowsaw-codebook"),
         ({"format": None}, "safetensors file of others"),
+        ({"format": "two\nlines"}, r"it is a two\\nlines"),
+        ({"format_version": "2\n"}, r"it has format 2\\n"),
         ({"format_version": "2"}, "it has format 2, and this version of bowsaw reads 1"),
         ({"classes": '["a", "b"]'}, "weights must be"),
         ({"classes": '["a", "b", ["c"]]'}, "different texts"),
@@ -157,6 +159,7 @@ def test_a_forged_file_is_refused_with_the_reason(path, changes, told):
         load_classifier(path)
     assert str(caught.value).startswith(f"{path} cannot be read as a classifier: ")
     assert str(caught.value).endswith("Make one with «bowsaw fit».")
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_every_byte_counts(path):

@@ -99,6 +99,12 @@ def test_a_pipeline_may_begin_with_its_coder(book):
     )
     with pytest.raises(ParameterError, match="Leave coder out"):
         LinearModel.of(whole, coder)
+    # Whoever has to name a coder may name the pipeline's own, or its codebook.
+    for given in (coder, whole[0], book):
+        bow, found = as_recogniser(given, whole)
+        assert (bow.coding, bow.sharpness_in_use(), found.codebook) == ("soft", 3.0, model.codebook)
+    with pytest.raises(MismatchError, match="the coder gives hard codes"):
+        as_recogniser(bs.BagOfWords(book), whole)
 
 
 @pytest.mark.parametrize(

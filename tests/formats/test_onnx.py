@@ -168,6 +168,18 @@ def test_the_file_tells_what_it_was_made_of(tmp_path, book):
     assert (told["mapping"], told["codebook"]) == ("sqrt", words_digest(book))
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 18)]
     assert (model.producer_name, model.producer_version) == ("bowsaw", bs.__version__)
+    assert model.doc_string == "descriptors of which a norm of 1 is 512"
+    [rows] = model.graph.input
+    assert rows.doc_string == "one descriptor a row, of which a norm of 1 is 512"
+    assert all(output.doc_string for output in model.graph.output)
+
+
+def test_a_unit_that_is_unknown_is_not_made_up(tmp_path, book):
+    bs.save(book, tmp_path / "words.npy")
+    write_onnx(bs.load(tmp_path / "words.npy"), tmp_path / "g.onnx")
+    model = onnx.load(tmp_path / "g.onnx")
+    assert {entry.key: entry.value for entry in model.metadata_props}["scale"] == "null"
+    assert model.doc_string == "descriptors in the words' own unit, which is unknown"
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])

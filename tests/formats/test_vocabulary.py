@@ -179,6 +179,19 @@ def test_damage_of_any_kind_is_told(files, end):
         assert isinstance(found, Codebook)
 
 
+@pytest.mark.parametrize("end", WHOLE)
+def test_a_unit_that_was_not_told_can_be_told_later(files, tmp_path, end):
+    save(load(files[".yml"]), tmp_path / f"unknown{end}")
+    unknown = load(tmp_path / f"unknown{end}")
+    assert unknown.scale_is_unknown
+    told = load(tmp_path / f"unknown{end}", scale=512)
+    assert told == load(files[".yml"], scale=512)
+    # Once it is told, it stays.
+    save(told, tmp_path / f"told{end}")
+    with pytest.raises(ParameterError, match="says all of it"):
+        load(tmp_path / f"told{end}", scale=1)
+
+
 def test_our_own_files_need_no_telling(files):
     for end in WHOLE:
         for given in ({"variable": "words"}, {"layout": "rows"}, {"scale": 3.0}):

@@ -291,7 +291,10 @@ def change_safetensors(data: bytes, rng: Random) -> bytes:
         header = change_value(header, rng)
     if rng.random() < 0.8:
         header = signed(header, body)
-    text = as_json(header, rng)
+    try:
+        text = as_json(header, rng)
+    except RecursionError:
+        return rng.choice(BYTES)(data, rng)
     return len(text).to_bytes(8, "little") + text + body
 
 
@@ -310,7 +313,7 @@ def signed(header: Any, body: bytes) -> Any:
             shape = tuple(about["shape"])
             found.update(f"{name} {kinds[about['dtype']]} {shape}".encode())
             found.update(body[start:end])
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
         return header
     told["digest"] = found.hexdigest()
     return header
@@ -335,7 +338,8 @@ def change_sqlite(sign: Any = None) -> Mutation:
                 if sign is not None and rng.random() < 0.7:
                     sign(connection)
                 return connection.serialize()
-            except (sqlite3.Error, OverflowError, UnicodeError):
+            except (sqlite3.Error, ValueError, OverflowError, MemoryError, RecursionError):
+                # Of no bytes at all SQLite says that there is no memory.
                 return rng.choice(BYTES)(data, rng)
 
     return change

@@ -189,6 +189,14 @@ def test_a_monitor_scores_every_step():
     assert all(0.5 <= row["right"] <= 1 for row in rows)
 
 
+def test_a_monitor_scores_a_classifier():
+    monitor = ScoringMonitor(scoring="accuracy")
+    X = bs.BagOfWords(BOOK).transform(DATA)
+    model = bs.HistogramClassifier(cv=2).set_callbacks(monitor).fit(X, Y)
+    (row,) = [row for row in monitor.get_logs().data if row["task_name"] == "fit"]
+    assert row["accuracy"] == model.score(X, Y)
+
+
 # -- stopping --------------------------------------------------------------------------------------
 
 
@@ -218,11 +226,15 @@ def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture(scope="module")
+def whole():
+    return refinement().fit(DATA, Y)
+
+
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
 @pytest.mark.parametrize("after", [3, 14, 20, 29])
-def test_a_refinement_that_is_ended_has_words_and_can_go_on(how, after, tmp_path):
+def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, tmp_path):
     # Steps: 6 of the start; 6 and 4 in each of two folds; and those of the walk.
-    whole = refinement().fit(DATA, Y)
     assert whole.check_.n_steps >= 1
     saw = refinement(checkpoint=tmp_path / "words")
     ear = Ear(after=min(after, 26 + whole.check_.n_steps - 1), **{how: "step"})
@@ -268,6 +280,7 @@ def test_nothing_is_drawn_twice(monkeypatch):
         bs.Annealing(BOOK, 3, n_steps=2, coding="soft", verbose=True),
         refinement(verbose=True),
         bs.PruningPath(BOOK, sizes=[3], repair=0, cv=2, verbose=True),
+        bs.PruningPath(bs.KMeansCodebook(5, max_iter=2, verbose=True), sizes=[3], repair=0, cv=2),
         bs.Retrained(BOOK, 3, max_iter=2, verbose=True),
     ]
     for estimator in estimators:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -22,6 +23,7 @@ from sklearn.utils import _safe_indexing, resample, shuffle
 from tests.contracts.estimators import CODERS
 
 import bowsaw as bs
+from bowsaw.errors import ParameterError
 
 BOOK = bs.Codebook(np.random.default_rng(5).integers(0, 200, (9, 6)), range(30, 39), scale=512)
 
@@ -273,6 +275,13 @@ def test_words_that_are_learned_inside_are_those_that_are_learned_before():
     before = bs.Annealing(book, 3, n_steps=10).fit(BAGS, Y)
     assert inside.codebook_ == before.codebook_
     assert inside.codebook_.trained_on.tolist() == list(range(30))
+
+
+def test_a_clusterer_of_arrays_learns_no_words_of_bags():
+    fitted = KMeans(3, n_init=1).fit(np.concatenate(list(BAGS)))
+    for kind in (bs.BagOfWords, bs.Ranked):
+        with pytest.raises(ParameterError, match=r"got KMeans, which learns from an array"):
+            kind(fitted).fit(BAGS, Y)
 
 
 def test_a_path_of_learned_words_learns_them_again_in_every_fold():

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 import bowsaw as bs
+import bowsaw.selection.refinement
 from bowsaw.errors import DataError
 from bowsaw.evaluation.recommendation import deal
 from bowsaw.selection.folds import check_groups
@@ -233,6 +234,36 @@ def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
         assert np.array_equal(weights, weight[rows])
     router = get_routing_for_object(made)
     assert router.consumes("fit", ["groups", "weight", "colour"]) == {"groups", "weight"}
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("name", ROUTERS)
+def test_nothing_given_is_nothing_handed_on(name):
+    # With routing on and no metadata, fit never came back.
+    make, part, kind = ROUTERS[name]
+    inner = kind(BOOK) if kind is Start else kind(C=1.0)
+    assert make(**{part: inner}).fit(BAGS, Y) is not None
+    assert make().fit(BAGS, Y) is not None
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_start_that_is_told_otherwise_is_made_again(tmp_path):
+    # The words that it had chosen were taken from the checkpoint, whatever it was told.
+    class TornError(Exception):
+        pass
+
+    def tear(*_, **__):
+        raise TornError
+
+    inner = Start(BOOK).set_fit_request(sample_weight=True)
+    saw = refinement(start=inner, checkpoint=tmp_path / "words")
+    weight = np.ones(N)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bowsaw.selection.refinement, "check_steps", tear)
+        for told, n_starts in ((weight, 1), (weight, 1), (2 * weight, 2)):
+            with pytest.raises(TornError):
+                clone(saw).fit(BAGS, Y, sample_weight=told)
+            assert len(Start.heard) == n_starts
 
 
 @pytest.mark.usefixtures("routing")

@@ -16,7 +16,7 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import DESCRIPTORS, WORDS, write_c_header
 from bowsaw.formats.classifier import load_classifier
-from bowsaw.formats.linear_model import LinearModel, as_recogniser
+from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.vocabulary import load
 
@@ -77,6 +77,11 @@ def _run(command: Command) -> None:
         raise ParameterError("--type is for C headers (.h), and the output is a graph. Drop it.")
     coding = _coding(options)
     book = load(options.codebook)
+    if coding.get("coding") == "soft" and book.scale_is_unknown:
+        raise ParameterError(
+            f"a sharpness counts in unit-norm units, and {options.codebook} does not tell its "
+            "scale. Tell it with «bowsaw convert --scale», or choose hard coding."
+        )
     coder, model = BagOfWords(book, **coding), None
     if options.classifier:
         coder, model = as_recogniser(book, load_classifier(options.classifier))
@@ -89,7 +94,7 @@ def _run(command: Command) -> None:
         write_c_header(coder, options.output, model, words=kind, descriptors=options.descriptors)
     command.say(
         f"{options.output}: {_told(coder, model)} ({file_size(Path(options.output).stat().st_size)}"
-        f"); takes {options.descriptors} descriptors of which a norm of 1 is {book.scale:g}"
+        f"); takes {options.descriptors} descriptors {unit_of(book)}"
     )
     if model is None:
         command.hint(

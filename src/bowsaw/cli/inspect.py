@@ -35,7 +35,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(command: Command) -> None:
     path = Path(command.options.path)
     if not path.exists():
-        raise FormatError(f"{path} does not exist. Name a store, a codebook or a histogram file.")
+        raise FormatError(
+            f"{path} does not exist. Name a store, a codebook, a classifier or histograms."
+        )
     if path.is_file():
         # That it may not be read is told here, whatever it is.
         opened(path).close()
@@ -51,8 +53,8 @@ def _run(command: Command) -> None:
         facts = _codebook(path)
     else:
         raise FormatError(
-            f"{path} is not a store (a folder), a codebook (.safetensors, or another tool's) or "
-            "histograms (.npz)."
+            f"{path} is not a store (a folder), a codebook (.safetensors, or another tool's), a "
+            "classifier (.safetensors) or histograms (.npz)."
         )
     if command.options.json:
         command.json(facts)

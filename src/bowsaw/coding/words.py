@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import ClusterMixin, clone
 
 from bowsaw.bags import Bags
 from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook, as_codebook
+from bowsaw.errors import ParameterError
 
 
 def learns(codebook: Any) -> bool:
@@ -57,6 +58,12 @@ def words_from(
     """
     if not learns(codebook):
         return as_codebook(codebook)
+    if isinstance(codebook, ClusterMixin):
+        raise ParameterError(
+            f"codebook must be words, or an estimator that learns them from bags; got "
+            f"{type(codebook).__name__}, which learns from an array. Give KMeansCodebook(…), or a "
+            "fitted KMeans by from_sklearn(…)."
+        )
     learner = clone(codebook)
     with (task or Task()).handed("words", learner):
         learner.fit(bags, y)

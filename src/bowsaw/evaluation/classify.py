@@ -234,7 +234,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             else:
                 self._choose(grid, self._cross_validate(rows, labels, grid, together, task))
                 machine = self._train(rows, labels, [self.C_])[0]
-        self.coef_, self.intercept_, self.n_iter_ = machine
+            # Before the task ends: callbacks may ask for the fitted machine.
+            self.coef_, self.intercept_, self.n_iter_ = machine
         if self.n_iter_ >= self.max_iter:
             warnings.warn(
                 f"the machine with C = {self.C_:g} was not done after max_iter = {self.max_iter} "

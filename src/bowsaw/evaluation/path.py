@@ -220,7 +220,7 @@ class PruningPath(Selector):
             self.codebook_ = self.selection_.codebook
             self.n_features_in_, self.n_features_out_ = bags.n_dims, n_kept
             if estimate:
-                self._estimate(task)
+                self._table = self._estimate(task)
         self._walks.file().remove()
         return self
 
@@ -280,6 +280,7 @@ class PruningPath(Selector):
         return self._table
 
     def _estimate(self, task: Task) -> tuple[SizeEstimate, ...]:
+        """Make the table of the estimate, as a part of a task."""
         folds = deal(self._labels, self.cv, self.seed_, self._groups)
         n_folds = int(folds.max()) + 1
         found = np.empty((n_folds, len(self.sizes_)))
@@ -289,17 +290,17 @@ class PruningPath(Selector):
             Progress("folds", found.size, show=show) as bar,
         ):
             for fold in range(n_folds):
-                with told.part("fold", len(self.sizes_)) as sizes:
-                    rights = self._fold(folds == fold, f".fold{fold}")
+                n_parts = learns(self.codebook) + len(self.sizes_)
+                with told.part("fold", n_parts) as parts:
+                    rights = self._fold(folds == fold, f".fold{fold}", parts)
                     for column, size in enumerate(self.sizes_):
-                        with sizes.part(f"{size} words"):
+                        with parts.part(f"{size} words"):
                             right = next(rights)
                         found[fold, column] = right
                         bar.step(note=f"{size} words {right:.3f}")
         for fold in range(n_folds):
             self._walks.file(f".fold{fold}").remove()
-        self._table = summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
-        return self._table
+        return summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
 
     def recommend(
         self,
@@ -341,14 +342,14 @@ class PruningPath(Selector):
             codebook=self.codebook_at(row.n_words),
         )
 
-    def _fold(self, held: NDArray[np.bool_], name: str) -> Iterator[float]:
-        """Yield the accuracy of every stop on the bags held out."""
+    def _fold(self, held: NDArray[np.bool_], name: str, task: Task) -> Iterator[float]:
+        """Walk without the bags held out; return the accuracies of its stops on them, one by one.
+
+        Words that are learned are learned without them, too.
+        """
         train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
         seen, unseen = self._labels[~held], self._labels[held]
-        book = self._book
-        if learns(self.codebook):
-            # The words, too, are learned without the bags held out.
-            book = words_from(self.codebook, train, self.classes_[seen])
+        book = words_from(self.codebook, train, self.classes_[seen], task)
         trail, state = self._walks.walk(book, train, seen, name)
 
         def histograms() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
@@ -365,7 +366,7 @@ class PruningPath(Selector):
 
         metadata = of_rows(self._for_classifier, self._bags, np.flatnonzero(~held))
         how = (len(self.classes_), self.classifier, self.n_jobs, metadata)
-        yield from accuracies(histograms(), seen, unseen, *how)
+        return accuracies(histograms(), seen, unseen, *how)
 
     # -- parts -----------------------------------------------------------------------------------
 

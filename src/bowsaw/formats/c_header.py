@@ -41,7 +41,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, words_digest
+from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of, words_digest
 from bowsaw.formats.small_words import small_words
 
 WORDS = ("float32", "uint8", "int8")
@@ -127,8 +127,8 @@ def _head(
 /* {book.n_words} visual words of {book.n_dims} dimensions, written by bowsaw {__version__}.
    {told}
 
-   A descriptor is {book.n_dims} numbers of type bowsaw_input in the words' own unit, in which a
-   norm of 1 is {book.scale:.9g} (BOWSAW_SCALE). */
+   A descriptor is {book.n_dims} numbers of type bowsaw_input, {unit_of(book)}
+   (BOWSAW_SCALE). */
 #ifndef BOWSAW_WORDS_H
 #define BOWSAW_WORDS_H
 

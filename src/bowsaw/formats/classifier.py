@@ -26,8 +26,9 @@ from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import BowsawError, FormatError
+from bowsaw.formats.bounded import shown
 from bowsaw.formats.linear_model import LinearModel, as_recogniser
-from bowsaw.formats.safetensors import tensors_digest, tensors_of, write_tensors
+from bowsaw.formats.safetensors import metadata_of, tensors_digest, tensors_of, write_tensors
 
 FORMAT = "bowsaw-classifier"
 VERSION = "1"
@@ -108,25 +109,26 @@ def is_classifier(path: str | PathLike[str]) -> bool:
     """Return whether a file says that it is a classifier; a damaged one may say so, too."""
     try:
         with Path(path).open("rb") as file:
-            _, metadata, _ = tensors_of(file)
+            return metadata_of(file).get("format") == FORMAT
     except FormatError:
         return False
-    return metadata.get("format") == FORMAT
 
 
 def _model(
     tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str], refused: Mapping[str, str]
 ) -> LinearModel:
     if metadata.get("format") != FORMAT:
-        raise FormatError(f"it is a {metadata.get('format', 'safetensors file of others')[:40]}")
+        kind = shown(metadata.get("format", "safetensors file of others"), 40)
+        raise FormatError(f"it is a {kind}")
     if metadata.get("format_version") != VERSION:
         raise FormatError(
-            f"it has format {metadata.get('format_version')}, and this version of bowsaw reads "
-            f"{VERSION}"
+            f"it has format {shown(metadata.get('format_version'))}, and this version of bowsaw "
+            f"reads {VERSION}"
         )
     if refused or set(tensors) != {"weights", "intercepts"}:
         reasons = "".join(f"; {name} is refused: {reason}" for name, reason in refused.items())
-        raise FormatError(f"it holds tensors {sorted({*tensors, *refused})}{reasons[:200]}")
+        told = shown(f"{sorted({*tensors, *refused})}{reasons}", 200)
+        raise FormatError(f"it holds tensors {told}")
     if metadata.pop("digest", None) != tensors_digest(tensors, metadata):
         raise FormatError("its content does not match its checksum")
     weights = tensors["weights"]

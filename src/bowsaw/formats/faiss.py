@@ -85,7 +85,7 @@ def write_faiss(codebook: Codebook, path: str | PathLike[str]) -> None:
     with atomic_write(path) as file:
         file.write(b"IxF2" + head.tobytes())
         file.write(np.array(codebook.words.size, "<u8").tobytes())
-        file.write(codebook.words.astype("<f4", copy=False).tobytes())
+        file.write(codebook.words.astype("<f4", copy=False).data)
 
 
 _HEAD = np.dtype(

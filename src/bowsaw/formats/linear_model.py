@@ -265,6 +265,19 @@ def words_digest(codebook: Codebook) -> str:
     return found.hexdigest()
 
 
+def unit_of(codebook: Codebook) -> str:
+    """Return what whoever hands over descriptors has to know of their unit.
+
+    Examples
+    --------
+    >>> unit_of(Codebook([[1.0]], scale=512))
+    'of which a norm of 1 is 512'
+    """
+    if codebook.scale_is_unknown:
+        return "in the words' own unit, which is unknown"
+    return f"of which a norm of 1 is {codebook.scale:g}"
+
+
 def as_coder(coder: BagOfWords | Codebook | ArrayLike | None) -> BagOfWords:
     """Return a coder; a codebook stands for hard coding with it."""
     if isinstance(coder, BagOfWords):
@@ -281,12 +294,15 @@ def as_recogniser(
 ) -> tuple[BagOfWords, LinearModel | None]:
     """Return a coder and a model that belong together, or say why they do not.
 
-    A codebook beside a ``LinearModel`` is coded with as the model says.
+    A codebook beside a ``LinearModel``, or beside a pipeline with a coder of its own, is coded with
+    as these say.
     """
     if classifier is None:
         return as_coder(coder), None
     if not isinstance(classifier, LinearModel):
-        return as_coder(coder), LinearModel.of(classifier, coder)
+        if _taken_apart(classifier)[2] is None:
+            return as_coder(coder), LinearModel.of(classifier, coder)
+        classifier = LinearModel.of(classifier)
     if not isinstance(coder, BagOfWords):
         return classifier.coder(coder), classifier
     expected = classifier.coder(coder.words_in_use())

@@ -17,7 +17,7 @@ import io
 import math
 import re
 from collections.abc import Iterator
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -52,6 +52,7 @@ _CLASSES = {
 }
 _OLD_TYPES = ("f8", "f4", "i4", "i2", "u2", "u1")
 _MOST_VARIABLES = 10_000
+_MOST_BYTES = 2**31
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 
@@ -80,24 +81,34 @@ def read_matlab(file: BinaryIO) -> Matrices:
 def write_matlab(codebook: Codebook, path: str | PathLike[str]) -> None:
     """Write the words as ``vocabulary``, single, ``(n_dims, n_words)``: a word a column."""
     # Row after row here is column after column there.
-    values = codebook.words.astype("<f4", copy=False).tobytes()
-    inside = b"".join(
+    values = codebook.words.astype("<f4", copy=False)
+    if values.nbytes >= _MOST_BYTES:
+        raise FormatError(
+            f"{fspath(path)} would hold {values.nbytes:,} bytes of words, and a MATLAB file holds "
+            f"less than {_MOST_BYTES:,} a variable. Save as .safetensors or .npy."
+        )
+    padding = -values.nbytes % 8
+    before = b"".join(
         (
             _element(6, np.array([_SINGLE, 0], "<u4").tobytes()),
             _element(5, np.array([codebook.n_dims, codebook.n_words], "<i4").tobytes()),
             _element(1, b"vocabulary"),
-            _element(7, values),
+            _tag(7, values.nbytes),
         )
     )
     with atomic_write(path) as file:
         file.write(OURS.ljust(116) + bytes(8) + b"\x00\x01IM")
-        file.write(_element(_MATRIX, inside))
+        file.write(_tag(_MATRIX, len(before) + values.nbytes + padding) + before)
+        file.write(values.data)
+        file.write(bytes(padding))
 
 
 def _element(kind: int, data: bytes) -> bytes:
-    if len(data) >= 2**32:
-        raise FormatError("a MATLAB file holds at most 4 GB of words. Save as .safetensors")
-    return np.array([kind, len(data)], "<u4").tobytes() + data + bytes(-len(data) % 8)
+    return _tag(kind, len(data)) + data + bytes(-len(data) % 8)
+
+
+def _tag(kind: int, n_bytes: int) -> bytes:
+    return np.array([kind, n_bytes], "<u4").tobytes()
 
 
 def _collected(

@@ -126,7 +126,7 @@ class Matrices:
             warnings.warn(
                 f"{source}: {name} is {size} and is read as {shape[1]:,} words of {shape[0]} "
                 "dimensions, a word a column as VLFeat keeps them. Say layout='columns' or "
-                "layout='rows' to be sure.",
+                "layout='rows' to be sure, or «bowsaw convert --layout».",
                 UserWarning,
                 stacklevel=2,
             )

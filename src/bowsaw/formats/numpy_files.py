@@ -38,7 +38,8 @@ _PAIR = (
     r"|'fortran_order'\s*:\s*(?P<order{0}>True|False)"
     r"|'shape'\s*:\s*\((?P<shape{0}>[\dL, ]{{0,999}})\))\s*"
 )
-_HEADER = re.compile(r"\{" + ",".join(_PAIR.format(i) for i in range(3)) + r",?\s*\}\s*")
+# In ASCII: of the byte 0xa0 among the blanks NumPy says that the file is damaged.
+_HEADER = re.compile(r"\{" + ",".join(_PAIR.format(i) for i in range(3)) + r",?\s*\}\s*", re.ASCII)
 _MOST_HEADER = 10_000
 _MOST_AXES = 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -116,7 +117,7 @@ def array_of(file: BinaryIO) -> NDArray[Any]:
     """
     source = Source(file)
     magic = source.take(8, "the beginning")
-    if magic[:6] != MAGIC or magic[6] not in (1, 2, 3):
+    if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
         raise FormatError("it does not begin as an .npy file of version 1, 2 or 3 does")
     n_header = source.number("<u2" if magic[6] == 1 else "<u4", "the header's length")
     if n_header > _MOST_HEADER:

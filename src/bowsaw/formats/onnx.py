@@ -34,8 +34,9 @@ histogram is NaN.
 The file needs opset 18, which onnxruntime has since 1.14 (the packages ``onnxruntime-android`` and
 ``onnxruntime-c`` included; the reduced ``onnxruntime-mobile`` lacks some operators). Its words are
 stored once. What it was made of is in its metadata, as text: ``classes``, ``description`` and
-``word_ids`` as JSON, ``coding``, ``sharpness``, ``scale``, ``mapping``, ``codebook`` (a digest).
-The same model gives the same bytes.
+``word_ids`` as JSON, ``coding``, ``sharpness`` (null for hard coding), ``scale`` (null where
+unknown), ``mapping``, ``codebook`` (a digest). The input and each output say what they are. The
+same model gives the same bytes.
 
 Cost: 2 · n_dims · n_words operations a descriptor; memory: one float32 score a descriptor and word.
 """
@@ -55,7 +56,7 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, words_digest
+from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of, words_digest
 from bowsaw.nearest.search import WordSearch
 
 if TYPE_CHECKING:
@@ -114,25 +115,34 @@ def write_onnx(
         rows = graph.add("Cast", rows, to=onnx.TensorProto.FLOAT)
     n_rows = graph.add("Shape", "descriptors", end=1)
     words = graph.constant(book.words, "words")
-    outputs: list[tuple[str, int, list[Any]]] = [
-        ("histogram", onnx.TensorProto.FLOAT, [1, book.n_words])
+    outputs: list[tuple[str, int, list[Any], str]] = [
+        (
+            "histogram",
+            onnx.TensorProto.FLOAT,
+            [1, book.n_words],
+            "the share of each word, in the order of the metadata's word_ids",
+        )
     ]
     if bow.coding == "hard":
         _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False))
-        outputs.append(("codes", onnx.TensorProto.INT64, ["n"]))
+        told = "the position of each descriptor's nearest word"
+        outputs.append(("codes", onnx.TensorProto.INT64, ["n"], told))
     else:
         factor = score_factor(bow.sharpness_in_use(), book.scale)
         _soft(graph, rows, n_rows, words, WordScores(book.words), factor)
     if model is not None:
         _classify(graph, model)
-        outputs.append(("scores", onnx.TensorProto.FLOAT, [1, len(model.classes)]))
-        outputs.append(("label", onnx.TensorProto.INT64, [1]))
+        told = "one score a class; the largest wins"
+        outputs.append(("scores", onnx.TensorProto.FLOAT, [1, len(model.classes)], told))
+        told = "the position of the largest score, in the metadata's classes"
+        outputs.append(("label", onnx.TensorProto.INT64, [1], told))
+    told = f"one descriptor a row, {unit_of(book)}"
     kind = onnx.TensorProto.UINT8 if descriptors == "uint8" else onnx.TensorProto.FLOAT
     made = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,
             "bag of words",
-            [onnx.helper.make_tensor_value_info("descriptors", kind, ["n", book.n_dims])],
+            [onnx.helper.make_tensor_value_info("descriptors", kind, ["n", book.n_dims], told)],
             [onnx.helper.make_tensor_value_info(*output) for output in outputs],
             graph.constants,
         ),
@@ -140,7 +150,7 @@ def write_onnx(
         ir_version=IR_VERSION,
         producer_name="bowsaw",
         producer_version=__version__,
-        doc_string=f"descriptors in units of which {book.scale:g} are a norm of 1",
+        doc_string=f"descriptors {unit_of(book)}",
     )
     onnx.helper.set_model_props(made, _about(bow, book, model))
     with atomic_write(path) as file:
@@ -293,7 +303,7 @@ def _about(bow: BagOfWords, book: Codebook, model: LinearModel | None) -> dict[s
     about: dict[str, Any] = {
         "coding": bow.coding,
         "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
-        "scale": book.scale,
+        "scale": None if book.scale_is_unknown else book.scale,
         "codebook": words_digest(book),
         "word_ids": book.ids.tolist(),
         "description": book.description,

@@ -98,7 +98,7 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
     if metadata.get("format") != FORMAT:
         if metadata.get("format", "").startswith("bowsaw-"):
             raise FormatError(f"it is a {shown(metadata['format'], 40)}, not a codebook")
-        if {"digest", "format_version"} <= metadata.keys():
+        if "digest" in metadata and metadata.keys() & {"format_version", "metric", "scale"}:
             # One bit of «format» turned over would make it a stranger's, of unknown ids and scale.
             raise FormatError("it is a damaged codebook, or something else of bowsaw's")
         for name, array in list(tensors.items()):
@@ -142,20 +142,15 @@ def tensors_of(
     ({'a': array([1., 1.])}, {'made': 'by hand'}, {})
     """
     source = Source(file)
-    n_header = source.number("<u8", "the header's length")
-    if n_header > _MOST_HEADER:
-        raise FormatError(f"its header should take {n_header:,} bytes, more than {_MOST_HEADER:,}")
-    header = _header(source.take(n_header, "the header"))
-    metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise FormatError("its metadata are not texts")
-    data = source.take(source.left, "the tensors")
+    header, metadata = _begun(source)
+    data = memoryview(source.take(source.left, "the tensors"))
     tensors, refused, places = {}, {}, []
     for name, about in header.items():
         try:
             kind, shape = about["dtype"], about["shape"]
             begin, end = about["data_offsets"]
-            whole = all(type(n) is int and 0 <= n < 2**48 for n in (*shape, begin, end))
+            numbers = (*shape, begin, end) if isinstance(shape, list) else (None,)
+            whole = all(type(n) is int and 0 <= n < 2**48 for n in numbers)
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"its tensor {shown(name)!r} is not described") from error
         if not whole or not begin <= end <= len(data) or len(shape) > _MOST_AXES:
@@ -184,6 +179,23 @@ def tensors_of(
     return tensors, metadata, refused
 
 
+def metadata_of(file: BinaryIO) -> dict[str, str]:
+    """Return the metadata of a safetensors file, without reading its tensors."""
+    return _begun(Source(file))[1]
+
+
+def _begun(source: Source) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what the header says of each tensor, and the metadata."""
+    n_header = source.number("<u8", "the header's length")
+    if n_header > _MOST_HEADER:
+        raise FormatError(f"its header should take {n_header:,} bytes, more than {_MOST_HEADER:,}")
+    header = _header(source.take(n_header, "the header"))
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise FormatError("its metadata are not texts")
+    return header, metadata
+
+
 def _header(text: bytes) -> dict[str, Any]:
     def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -197,6 +209,10 @@ def _header(text: bytes) -> dict[str, Any]:
         raise FormatError(f"its header is not JSON ({shown(error)})") from error
     if not isinstance(found, dict):
         raise FormatError("its header is not an object")
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise FormatError("its header holds half a character") from error
     return found
 
 
@@ -205,8 +221,14 @@ def write_tensors(
 ) -> None:
     """Write tensors and texts with their digest; the same content gives the same bytes."""
     signed = {**metadata, "digest": tensors_digest(tensors, metadata)}
+    whole = memoryview(to_bytes(dict(tensors), signed))
+    end = 8 + int.from_bytes(whole[:8], "little")
+    # In one order: safetensors writes metadata in any.
+    header = json.dumps(json.loads(bytes(whole[8:end])), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
     with atomic_write(path) as file:
-        file.write(_with_sorted_header(to_bytes(dict(tensors), signed)))
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.write(whole[end:])
 
 
 def tensors_digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
@@ -217,14 +239,6 @@ def tensors_digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, s
         found.update(f"{name} {array.dtype.str} {array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-def _with_sorted_header(file: bytes) -> bytes:
-    """Return the file with the header in one order; safetensors writes metadata in any."""
-    end = 8 + int.from_bytes(file[:8], "little")
-    header = json.dumps(json.loads(file[8:end]), sort_keys=True).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + file[end:]
 
 
 def _mapping(text: str) -> dict[str, Any] | None:

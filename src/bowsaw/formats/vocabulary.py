@@ -99,7 +99,8 @@ def load(
         Whether a word is a row or a column of the matrix. By default as the tool has it; where that
         is doubtful, as in a square matrix of MATLAB's, an error asks for it.
     scale : float, optional
-        The unit of the words of a foreign file: stored value / scale is in unit-norm units.
+        The unit of the words of a foreign file, or of one of ours that came from such a file and
+        does not know it: stored value / scale is in unit-norm units.
 
     Returns
     -------
@@ -159,10 +160,13 @@ def read(
     try:
         found = reader(file)
     except FormatError as error:
-        remedy = "" if ". " in str(error) else " Make a codebook anew with «bowsaw train»."
-        raise FormatError(f"{name} cannot be read as a codebook: {error}.{remedy}") from error
+        remedy = " Write it anew with the tool that it came from; ours is «bowsaw train»."
+        told = "" if ". " in str(error) else remedy
+        raise FormatError(f"{name} cannot be read as a codebook: {error}.{told}") from error
     if isinstance(found, Matrices):
         return found.codebook(name, variable, layout, scale)
+    if scale is not None and found.scale_is_unknown:
+        found, scale = _of_scale(found, scale), None
     given = {"variable": variable, "layout": layout, "scale": scale}
     for parameter, value in given.items():
         if value is not None:
@@ -171,6 +175,21 @@ def read(
                 f"which says all of it; got {value!r}. Leave it out."
             )
     return found
+
+
+def _of_scale(codebook: Codebook, scale: float) -> Codebook:
+    """Return a codebook that was read from a foreign file with the scale that was not told then."""
+    provenance = codebook.provenance
+    provenance["read_from"]["scale"] = scale
+    return Codebook(
+        codebook.words,
+        codebook.ids,
+        scale=scale,
+        metric=codebook.metric,
+        description=codebook.description,
+        provenance=provenance,
+        trained_on=codebook.trained_on,
+    )
 
 
 def reader_of(file: BinaryIO, name: str) -> Reader | None:

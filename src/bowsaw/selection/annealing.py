@@ -248,7 +248,7 @@ class Annealing(Selector):
         return selection
 
     def _run(self, search: Search, saved: SearchCheckpoint, book: Codebook, task: Task) -> bool:
-        """Try the moves; return whether all of them were, and not fewer because of Ctrl-C."""
+        """Try the moves; return whether all of them were, and nobody asked to stop."""
         record = saved.load()
         if record is not None:
             search.resume(record)
@@ -289,11 +289,12 @@ class Annealing(Selector):
 
     def _so_far(self, search: Search, book: Codebook) -> dict[str, Any]:
         """Return what a fit that ended here would have learned."""
-        best = search.best if self.returns == "best" else search.present
-        kept = book.ids[np.sort(best)]
+        found = search.best if self.returns == "best" else search.present
+        kept = book.ids[np.sort(found)]
         words = book.only(kept)
         selection = Selection(method="annealing", codes_with="pruned", codebook=words, kept=kept)
-        return {"selection_": selection, "codebook_": words, "n_features_out_": len(kept)}
+        n_features = {"n_features_in_": book.n_dims, "n_features_out_": len(kept)}
+        return {"selection_": selection, "codebook_": words, **n_features}
 
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":

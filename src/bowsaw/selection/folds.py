@@ -13,6 +13,8 @@ dealt less evenly.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -36,8 +38,9 @@ def check_groups(groups: ArrayLike | None, n_bags: int) -> Labels | None:
     names = np.asarray(groups)
     if names.shape != (n_bags,):
         raise DataError(f"groups must have one entry a bag ({n_bags}); got shape {names.shape}.")
-    _, first, codes = np.unique(names, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[codes].astype(np.int64)
+    numbers: dict[Any, int] = {}
+    found = [numbers.setdefault(name, len(numbers)) for name in names.tolist()]
+    return np.array(found, dtype=np.int64)
 
 
 def deal(

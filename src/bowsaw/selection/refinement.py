@@ -231,9 +231,9 @@ class Refinement(Selector):
             "bags": "" if self.checkpoint is None else bags.content_digest(),
             "labels": labels.tolist(),
         }
-        chosen = SearchCheckpoint(self._beside("chosen"), asked)
         for name, value in self._for_start.items():
-            asked[f"metadata {name}"] = np.asarray(value).tolist()
+            asked[f"metadata {name}"] = repr(np.asarray(value).tolist())
+        chosen = SearchCheckpoint(self._beside("chosen"), asked)
         begun, torn = self._begin(first, chosen, bags, labels, book)
         how: dict[str, Any] = {
             "n_steps": int(self.n_steps),

@@ -46,7 +46,7 @@ from bowsaw.store.shards import (
 
 T = TypeVar("T")
 
-LEAST_IMAGES, MOST_IMAGES, N_BLOCKS = 16, 1024, 4096
+LEAST_IMAGES, MOST_IMAGES, N_BLOCKS = 32, 1024, 4096
 """A block has this many images: as few as make so many blocks."""
 
 

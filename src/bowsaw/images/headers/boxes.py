@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from bowsaw.images.headers.base import NONSENSE, TRUNCATED, Header, Unreadable, unpack
 
+_TILE_BYTES = 14
+"""Two markers, one of them with a length and a number: what a tile takes that holds nothing."""
+
 _AVIF_SIZE = re.compile(rb"\0\0\0\x14ispe\0\0\0\0(.{8})", re.DOTALL)
 _AVIF_TURN = re.compile(rb"\0\0\0\x09irot(.)", re.DOTALL)
 _AVIF_MIRROR = re.compile(rb"\0\0\0\x09imir(.)", re.DOTALL)
@@ -44,13 +47,18 @@ def jp2_header(data: bytes) -> Header:
         if at < 0:
             raise Unreadable(TRUNCATED)
     right, bottom, left, top = unpack(">IIII", data, at + 8)
+    across, down, tiles_left, tiles_top = unpack(">IIII", data, at + 24)
+    if not across or not down:
+        raise Unreadable(NONSENSE)
+    n_tiles = -((tiles_left - right) // across) * -((tiles_top - bottom) // down)
     # A palette's colours have a depth of their own, which is 8 bits in practice.
     bits = 8 if b"pclr" in data[:at] else (unpack("B", data, at + 42)[0] & 0x7F) + 1
     return Header(
         "jp2",
         right - left,
         bottom - top,
-        _jp2_is_whole(data, at + 2),
+        # A decoder keeps kilobytes for each tile, of which the file has a header at least.
+        n_tiles * _TILE_BYTES <= len(data) and _jp2_is_whole(data, at + 2),
         white=None if bits == 8 or bits >= 16 else (1 << bits) - 1,
     )
 
