@@ -211,7 +211,7 @@ def change_zip(inner: Mutation) -> Mutation:
         elif what == 6:
             packing = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2))
             if rng.random() < 0.3:
-                content += bytes(rng.choice((1 << 16, 1 << 22)))
+                content += bytes(rng.choice((1 << 12, 1 << 18)))
         elif what == 7:
             members.insert(rng.randrange(len(members) + 1), (name, inner(content, rng), packing))
         members[at] = (name, content, packing)
