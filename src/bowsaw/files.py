@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import math
 import os
 import warnings
@@ -20,6 +21,8 @@ from bowsaw.errors import SpaceError
 
 # EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
 _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
+
+_calls = itertools.count()
 
 
 @contextmanager
@@ -53,7 +56,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     b'done'
     """
     target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # Two threads may write one file, too; the last one to finish has it.
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{next(_calls)}.partial")
     with disk_full_is_clear(target):
         try:
             with partial.open("wb") as file:

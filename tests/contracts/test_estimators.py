@@ -150,12 +150,9 @@ def test_results_are_the_same_on_any_number_of_threads(name, fitted):
 
 @pytest.mark.parametrize("name", [n for n, e in BAGS.items() if hasattr(e, "random_state")])
 def test_seeds_are_what_scikit_learn_takes(name):
-    for seed in (3, np.int64(3)):
-        assert outcome(made(name, random_state=seed).fit(DATA, Y)) == outcome(
-            made(name, random_state=3).fit(DATA, Y)
-        )
-    one, other = (made(name, random_state=np.random.RandomState(4)).fit(DATA, Y) for _ in range(2))
-    assert outcome(one) == outcome(other)
+    for pair in ((3, np.int64(3)), (np.random.RandomState(4), np.random.RandomState(4))):
+        one, other = (made(name, random_state=seed).fit(DATA, Y) for seed in pair)
+        assert outcome(one) == outcome(other)
     assert made(name, random_state=None).fit(DATA, Y) is not None
 
 

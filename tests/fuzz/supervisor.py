@@ -35,8 +35,9 @@ from tests.fuzz.readers import reader_named
 
 SECONDS = 5
 """Of processor time for one input, in Python."""
-SECONDS_OF_SILENCE = 60
-"""Of wall time for one input, wherever it is stuck; machines may be busy with others."""
+SECONDS_STUCK, SECONDS_OF_SILENCE = 30, 900
+"""Of processor time, and of any time, without a new input: stuck in native code, or waiting. Long,
+because importing counts too, and a machine may be busy with others."""
 MEMORY_BESIDE = 64 << 20
 MEMORY_A_BYTE = 64
 ADDRESSES = 1 << 30
@@ -90,19 +91,31 @@ def search_for(folder: Path, reader: str, seed: int, inputs: int, minutes: float
 
 def _wait(child: subprocess.Popen[bytes], place: Path) -> str | None:
     """Wait for a child; return None when it ended as it should, or what happened to it."""
-    last, since = b"", time.monotonic()
+    last, since, used = b"", time.monotonic(), 0.0
     while child.poll() is None:
         time.sleep(0.5)
         now = (place / "now").read_bytes()[:16] if (place / "now").exists() else b""
         if now != last:
-            last, since = now, time.monotonic()
-        elif time.monotonic() - since > SECONDS_OF_SILENCE:
+            last, since, used = now, time.monotonic(), _processor_seconds(child.pid)
+        elif (
+            time.monotonic() - since > SECONDS_OF_SILENCE
+            or _processor_seconds(child.pid) - used > SECONDS_STUCK
+        ):
             child.kill()
             child.wait()
             return "hang"
     if child.returncode > 0:
         raise SystemExit(f"the search itself failed with exit code {child.returncode}; see above.")
     return signal.Signals(-child.returncode).name if child.returncode else None
+
+
+def _processor_seconds(process: int) -> float:
+    """Return how long a process has worked; 0 where the system does not tell, or it is gone."""
+    try:
+        told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def figures(place: Path, reader: str, seed: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -50,6 +51,22 @@ def test_every_reader_can_be_named():
     # A build of OpenCV without AVIF has one reader fewer.
     assert set(NAMES) - set(READERS) <= {"picture-avif"}
     assert set(READERS) <= set(NAMES)
+
+
+# -- what the documents say of long runs -----------------------------------------------------------
+
+
+def test_the_figures_in_the_documents_are_those_that_were_kept():
+    lines = (Path(__file__).parent / "figures.jsonl").read_text("utf-8").splitlines()
+    shown = (Path(__file__).parents[2] / "docs" / "fuzzing.md").read_text("utf-8")
+    figures = {told["reader"]: told for told in map(json.loads, lines)}
+    assert set(figures) == set(NAMES)
+    for name, told in figures.items():
+        numbers = (told[k] for k in ("inputs", "accepted", "refused", "new_edges", "findings"))
+        row = [f"`{name}`", str(told["seed"]), *(f"{number:,}" for number in numbers)]
+        assert f"| {' | '.join(row)} |" in shown
+        assert told["findings"] == 0
+        assert told["accepted"] + told["refused"] == told["inputs"]
 
 
 # -- the engine itself -----------------------------------------------------------------------------

@@ -48,6 +48,16 @@ def test_what_is_written_is_read(tools, tmp_path):
         assert writer.read().n_done == 1
 
 
+def test_the_limit_on_reading_is_none_on_writing(tools, tmp_path):
+    # 30,000 lines take more steps than reading an empty file may.
+    entries = tuple(Entry(row, f"a/{row}.png", 0) for row in range(30_000))
+    content = Content(Recipe.of(tools.RowPixels()), classes=("a",), entries=entries, shard_bytes=7)
+    with closing(Catalog(tmp_path)) as writer:
+        assert writer.read() is None
+        writer.begin(content)
+        assert writer.read() == content
+
+
 def test_an_exception_undoes_the_transaction(tools, tmp_path):
     content = Content(Recipe.of(tools.RowPixels()), ("a",), (Entry(0, "a/1.png", 0),))
 

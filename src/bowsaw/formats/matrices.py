@@ -111,7 +111,10 @@ class Matrices:
                 f"words: variable={shown(next(iter(several)))!r}, or «bowsaw convert --variable»."
             )
         reasons = "; ".join(f"{shown(name)} is {why}" for name, why in self._first(self.refused))
-        raise FormatError(f"{source} holds no matrix that could be words: {reasons or 'nothing'}.")
+        raise FormatError(
+            f"{source} holds no matrix that could be words: {reasons or 'nothing'}. Save the words "
+            "alone, as a full real matrix of two axes."
+        )
 
     def _layout(self, source: str, name: str, shape: tuple[int, ...]) -> str:
         if self.axes in (Axes.ROWS, Axes.COLUMNS):

@@ -97,7 +97,10 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
     tensors, metadata, refused = tensors_of(file)
     if metadata.get("format") != FORMAT:
         if metadata.get("format", "").startswith("bowsaw-"):
-            raise FormatError(f"it is a {shown(metadata['format'], 40)}, not a codebook")
+            raise FormatError(
+                f"it is a {shown(metadata['format'], 40)}, not a codebook. Name the codebook that "
+                "belongs to it"
+            )
         if "digest" in metadata and metadata.keys() & {"format_version", "metric", "scale"}:
             # One bit of «format» turned over would make it a stranger's, of unknown ids and scale.
             raise FormatError("it is a damaged codebook, or something else of bowsaw's")

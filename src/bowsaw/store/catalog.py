@@ -203,8 +203,7 @@ def read_catalog(folder: Path) -> Content:
 
 
 def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
-    with _clear_errors(path):
-        _bound_work(connection, path)
+    with _clear_errors(path), _bounded(connection, path):
         schema = connection.execute("SELECT type, name FROM sqlite_master LIMIT 20").fetchall()
         if not schema:
             return None
@@ -249,7 +248,8 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
     return content
 
 
-def _bound_work(connection: sqlite3.Connection, path: Path) -> None:
+@contextmanager
+def _bounded(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Stop SQLite from reading more than a file of this size can hold.
 
     Pages of a damaged file may lead back to others, and a column may be an expression that never
@@ -263,6 +263,10 @@ def _bound_work(connection: sqlite3.Connection, path: Path) -> None:
         return left < 0
 
     connection.set_progress_handler(stop, _STEPS_A_LOOK)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _damaged(path: Path, trouble: object) -> DamagedError:

@@ -128,7 +128,7 @@ def test_what_workers_draw_is_what_one_process_draws(tmp_path):
     asked = {
         "words": [16],
         "sizes": [3, 6],
-        "methods": ["annealed"],
+        "methods": ["refined"],
         "splits": 2,
         "effort": "bounded",
         "painter": Painter,
@@ -289,7 +289,7 @@ def test_the_drawing_of_an_interrupted_run_is_that_of_a_whole_one(tmp_path):
     asked = {
         "words": [16],
         "sizes": [3, 6],
-        "methods": ["annealed"],
+        "methods": ["refined"],
         "splits": 1,
         "effort": "bounded",
         "painter": Painter,
