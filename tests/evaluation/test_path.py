@@ -179,8 +179,9 @@ def test_recommendations_follow_from_the_table(path):
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_the_same_on_any_number_of_threads(problem, coding):
     bags, y, book = problem
-    first = made(book, coding=coding).fit(bags, y)
-    other = made(book, coding=coding, n_jobs=2).fit(bags, y)
+    told = {"coding": coding, "sizes": [12, 6], "repair": 1, "cv": 2}
+    first = made(book, **told).fit(bags, y)
+    other = made(book, n_jobs=2, **told).fit(bags, y)
     assert [s.kept.tolist() for s in other.trail_.stops] == [
         s.kept.tolist() for s in first.trail_.stops
     ]

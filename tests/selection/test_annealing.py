@@ -47,7 +47,7 @@ def problem():
 @pytest.mark.parametrize("proposals", ["random", "nearest"])
 def test_it_finds_words_as_good_as_the_planted_ones(problem, score, proposals):
     bags, y, book = problem
-    saw = Annealing(book, INFORMATIVE, score=score, n_steps=800, proposals=proposals).fit(bags, y)
+    saw = Annealing(book, INFORMATIVE, score=score, n_steps=500, proposals=proposals).fit(bags, y)
     # The planted words need not be the best: one of each class may do, and a word that inherits
     # the mass of noise words beside it. But nothing that is found may be worse.
     answer = whatif(book, bags).reset(book.ids[:INFORMATIVE])

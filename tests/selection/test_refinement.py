@@ -25,6 +25,11 @@ def unchecked(**options):
     return bs.Refinement(large_book(), 4, **{"n_folds": 0, "start": start, **options})
 
 
+def searching(n_steps):
+    """The usual start, but short."""
+    return bs.Annealing(large_book(), n_steps=n_steps)
+
+
 def interrupting(monkeypatch, after):
     """Let the slopes raise KeyboardInterrupt once, after so many calls."""
     plain, calls = Slopes.gradient, []
@@ -113,7 +118,7 @@ def test_words_stay_where_labels_are_noise():
     # Nothing to learn: moving fits the labels of the bags that move, and costs on others.
     bags, _ = two_classes(n_bags=60, apart=0.0)
     labels = np.random.default_rng(4).permutation(np.arange(60) % 3)
-    saw = bs.Refinement(large_book(), 4, n_steps=80).fit(bags, labels)
+    saw = bs.Refinement(large_book(), 4, start=searching(50), n_steps=80).fit(bags, labels)
     assert saw.check_.n_steps < 80
     if saw.check_.n_steps == 0:
         assert saw.moved_ == 0
@@ -193,7 +198,8 @@ def test_interrupted_while_checking_it_goes_on_to_the_same_end(monkeypatch, tmp_
 
 def test_interrupted_in_the_search_it_returns_the_best_of_that(monkeypatch, tmp_path):
     bags, labels = two_classes(n_bags=30)
-    saw = bs.Refinement(large_book(), 4, n_steps=6, checkpoint=tmp_path / "words.partial")
+    told = {"start": searching(100), "n_steps": 6, "checkpoint": tmp_path / "words.partial"}
+    saw = bs.Refinement(large_book(), 4, **told)
     whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
     plain, calls = Search.step, []
 
@@ -235,7 +241,7 @@ def test_wrong_parameters_are_told_before_the_search(wrong, monkeypatch):
 @pytest.mark.parametrize("labels", [[0, 0, 1, 1], [0] * 9 + [1], [0, 1], [0, 1, 2, 3]])
 def test_few_bags_are_no_special_case(labels):
     bags, _ = two_classes(n_bags=len(labels))
-    saw = bs.Refinement(large_book(), 3, n_steps=4).fit(bags, labels)
+    saw = bs.Refinement(large_book(), 3, start=searching(20), n_steps=4).fit(bags, labels)
     assert saw.codebook_.n_words == 3
     if len(set(labels)) == len(labels):
         # Nothing can be held out, so nothing says that words may move.

@@ -230,6 +230,12 @@ class Evaluation:
             records = list(content["records"])
             for record in records:
                 _check_kinds(record)
+            for name in ("parameters", "data", "versions"):
+                # A list of pairs would pass for one.
+                if not isinstance(content[name], dict):
+                    raise TypeError(f"{name} is no mapping")
+            if not all(isinstance(name, str) for name in content["classes"]):
+                raise TypeError("classes are not texts")
             return cls(
                 records,
                 tuple(content["classes"]),

@@ -33,13 +33,14 @@ from bowsaw.store.histograms import FIELDS as HISTOGRAM_FIELDS
 MAGIC = b"\x93NUMPY"
 FORMAT, VERSION = "bowsaw-codebook", "1"
 
+# Blanks and line ends alone: of other bytes that look like blanks NumPy says «damaged».
 _PAIR = (
-    r"\s*(?:'descr'\s*:\s*'(?P<dtype{0}>[<>|=]?[a-zA-Z]\d{{1,9}})'"
-    r"|'fortran_order'\s*:\s*(?P<order{0}>True|False)"
-    r"|'shape'\s*:\s*\((?P<shape{0}>[\dL, ]{{0,999}})\))\s*"
+    r"[ \n]*(?:'descr'[ \n]*:[ \n]*'(?P<dtype{0}>[<>|=]?[a-zA-Z]\d{{1,9}})'"
+    r"|'fortran_order'[ \n]*:[ \n]*(?P<order{0}>True|False)"
+    r"|'shape'[ \n]*:[ \n]*\((?P<shape{0}>[\dL, ]{{0,999}})\))[ \n]*"
 )
-# In ASCII: of the byte 0xa0 among the blanks NumPy says that the file is damaged.
-_HEADER = re.compile(r"\{" + ",".join(_PAIR.format(i) for i in range(3)) + r",?\s*\}\s*", re.ASCII)
+_PAIRS = ",".join(_PAIR.format(i) for i in range(3))
+_HEADER = re.compile(r"\{" + _PAIRS + r",?[ \n]*\}[ \n]*", re.ASCII)
 _MOST_HEADER = 10_000
 _MOST_AXES = 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
