@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -24,6 +25,11 @@ for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
 # Tables are drawn for this terminal, whatever the caller's is.
 os.environ.pop("FORCE_COLOR", None)
 os.environ.update(NO_COLOR="1", COLUMNS="120")
+
+# A shell that starts the tests in the background tells them, and so the commands that they start, to
+# ignore Ctrl-C: tests that interrupt a command would wait for its end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, so that a failure is always news about the code;
 # `--hypothesis-profile explore` looks for new ones.

@@ -68,8 +68,9 @@ class Terminal:
 
     def finish(self) -> int:
         """Read to the end and return the exit code."""
+        end = time.monotonic() + _PATIENCE
         while self._read():
-            pass
+            assert time.monotonic() < end, f"it never ended: {self.shown[-1000:]!r}"
         return self._child.wait()
 
     def _read(self) -> bool:
