@@ -26,8 +26,8 @@ for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
 os.environ.pop("FORCE_COLOR", None)
 os.environ.update(NO_COLOR="1", COLUMNS="120")
 
-# A shell that starts the tests in the background tells them, and so the commands that they start, to
-# ignore Ctrl-C: tests that interrupt a command would wait for its end.
+# A shell that starts the tests in the background tells them, and so the commands that they start,
+# to ignore Ctrl-C: tests that interrupt a command would wait for its end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
