@@ -42,6 +42,7 @@ _PAIR = (
 _PAIRS = ",".join(_PAIR.format(i) for i in range(3))
 _HEADER = re.compile(r"\{" + _PAIRS + r",?[ \n]*\}[ \n]*", re.ASCII)
 _MOST_HEADER = 10_000
+_EMPTY_TEXT = 1024
 _MOST_AXES = 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -133,8 +134,13 @@ def array_of(file: BinaryIO) -> NDArray[Any]:
     dtype = _dtype(parts["dtype"])
     sizes = parts["shape"].replace(" ", "").replace("L", "").split(",")
     shape = tuple(int(size) for size in sizes if size)
-    if "" in sizes[:-1] or len(shape) > _MOST_AXES or (0 in shape and len(shape) > 1):
+    # «04» is no number of Python's, and NumPy refuses such a header.
+    padded = any(size.startswith("0") and size != "0" for size in sizes)
+    if padded or "" in sizes[:-1] or len(shape) > _MOST_AXES or (0 in shape and len(shape) > 1):
         raise FormatError(f"its shape is ({parts['shape'][:80]})")
+    if dtype.itemsize > max(source.left, _EMPTY_TEXT):
+        # No text at all, each as long as a book: converting nothing would take its length.
+        raise FormatError(f"its empty texts are {dtype.itemsize:,} bytes long each")
     if math.prod(shape) * dtype.itemsize != source.left:
         raise FormatError(
             f"its shape {shape} of {dtype} does not fit the {source.left:,} bytes that follow"
