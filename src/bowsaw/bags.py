@@ -343,22 +343,9 @@ class Bags(Sequence[NDArray[Any]]):
                 row = end
             bag += 1
 
-    def places(
-        self,
-    ) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the pieces, and of each bag its piece, its first row there and its rows.
-
-        As :meth:`from_pieces` takes them: whoever sends bags elsewhere may send the names of files.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> bags = Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))])
-        >>> pieces, piece, start, counts = bags.places()
-        >>> piece.tolist(), start.tolist(), counts.tolist()
-        ([0, 0], [0, 2], [2, 4])
-        """
-        return tuple(self._pieces), self._piece.copy(), self._start.copy(), self._counts.copy()
+    def places(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return what :meth:`from_pieces` takes: pieces; each bag's piece, first row and rows."""
+        return self._pieces, self._piece.copy(), self._start.copy(), self._counts.copy()
 
     def content_digest(self) -> str:
         """Return a digest of every descriptor and of where bags begin; reads everything once."""

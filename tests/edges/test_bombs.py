@@ -62,7 +62,7 @@ def gzipped(inflating: bytes) -> bytes:
     return gzip.compress(b"")[:10] + inflating[2:-4] + bytes(8)
 
 
-def refused(path, data: bytes, most: int, *kinds: type[Exception]) -> None:
+def assert_refused(path, data: bytes, most: int, *kinds: type[Exception]) -> None:
     """Load a file under watch: it must be refused, and with how much memory is told."""
     path.write_bytes(data)
     tracemalloc.start()
@@ -83,7 +83,7 @@ def test_codebooks_that_inflate_stop_at_what_their_size_allows(tmp_path, inflati
         ("b.skops", zipped("schema.json", b" " * 30_000_000)),
     ):
         # The file, what it may unfold to, and one copy of that while it is looked at.
-        refused(tmp_path / name, data, 3 * allowance(len(data)) + (1 << 20))
+        assert_refused(tmp_path / name, data, 3 * allowance(len(data)) + (1 << 20))
 
 
 def test_headers_that_claim_more_than_the_file_are_refused_before_anything_is_reserved(tmp_path):
@@ -98,7 +98,7 @@ def test_headers_that_claim_more_than_the_file_are_refused_before_anything_is_re
         + b'{"w":{"dtype":"F32","shape":[999999,9999],"data_offsets":[0,8]}}  ',
     }
     for name, data in claims.items():
-        refused(tmp_path / name, data, 2 << 20)
+        assert_refused(tmp_path / name, data, 2 << 20)
 
 
 def test_texts_of_ten_thousand_brackets_are_refused(tmp_path):
@@ -111,7 +111,7 @@ def test_texts_of_ten_thousand_brackets_are_refused(tmp_path):
         "e.xml": b'<?xml version="1.0"?>\n<opencv_storage>\n' + b"<a>" * deep,
     }
     for name, data in texts.items():
-        refused(tmp_path / name, data, 64 << 20, FormatError, ParameterError)
+        assert_refused(tmp_path / name, data, 64 << 20, FormatError, ParameterError)
 
 
 def test_entities_of_xml_are_not_expanded(tmp_path):
@@ -119,7 +119,7 @@ def test_entities_of_xml_are_not_expanded(tmp_path):
     lines += [f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">'.encode() for i in range(1, 12)]
     data = b'<?xml version="1.0"?>\n<!DOCTYPE x [' + b"\n".join(lines) + b"]>\n"
     data += b"<opencv_storage><w>&a11;</w></opencv_storage>"
-    refused(tmp_path / "b.xml", data, 16 << 20)
+    assert_refused(tmp_path / "b.xml", data, 16 << 20)
 
 
 def test_histograms_that_inflate_are_refused(tmp_path):

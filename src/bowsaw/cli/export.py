@@ -14,9 +14,9 @@ from bowsaw.cli.command import Command, Verb, counted, file_size
 from bowsaw.cli.options import check_output, default, number
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.formats.c_header import DESCRIPTORS, WORDS, write_c_header
+from bowsaw.formats.c_header import WORDS, write_c_header
 from bowsaw.formats.classifier import load_classifier
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of
+from bowsaw.formats.linear_model import DESCRIPTORS, LinearModel, as_recogniser, unit_of
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.vocabulary import load
 

@@ -41,11 +41,16 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of, words_digest
+from bowsaw.formats.linear_model import (
+    DESCRIPTORS,
+    LinearModel,
+    as_recogniser,
+    unit_of,
+    words_digest,
+)
 from bowsaw.formats.small_words import small_words
 
 WORDS = ("float32", "uint8", "int8")
-DESCRIPTORS = ("float32", "uint8")
 
 _C_TYPES = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
 _MOST_BYTE_DIMS = 2**31 // 255**2

@@ -36,6 +36,8 @@ from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import DataError, MismatchError, ParameterError
 
 MAPPINGS = ("sqrt", "raw")
+DESCRIPTORS = ("float32", "uint8")
+"""Types of the descriptors that an exported recogniser may be given."""
 
 _PROBES = 8
 

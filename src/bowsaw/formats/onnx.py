@@ -56,7 +56,13 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, unit_of, words_digest
+from bowsaw.formats.linear_model import (
+    DESCRIPTORS,
+    LinearModel,
+    as_recogniser,
+    unit_of,
+    words_digest,
+)
 from bowsaw.nearest.search import WordSearch
 
 if TYPE_CHECKING:
@@ -64,8 +70,6 @@ if TYPE_CHECKING:
 
 OPSET = 18
 IR_VERSION = 8
-
-DESCRIPTORS = ("float32", "uint8")
 
 
 def write_onnx(

@@ -65,7 +65,7 @@ class Located:
                 "memory of this process. Extract them to a store and give its bags, or leave "
                 "parallel out."
             )
-        files = tuple((str(piece.filename), len(piece)) for piece in pieces)  # type: ignore[attr-defined]
+        files = tuple((str(piece.filename), len(piece)) for piece in pieces)
         return cls(files, shard, start, counts, bags.n_dims, bags.dtype.name, bags.scale)
 
     def landmarks(self) -> dict[Path, int | None]:
