@@ -8,6 +8,7 @@ from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 
 import bowsaw as bs
 from bowsaw.errors import ClusterError, DataError, ImageError
+from bowsaw.parallel import dealing
 from bowsaw.store import pieces
 from bowsaw.store.catalog import Catalog
 
@@ -37,7 +38,7 @@ def by_cluster(images, path, client, descriptor=None, **options):
 def test_the_store_is_the_same_to_the_byte(
     client, images, expected, tmp_path, least_images, monkeypatch
 ):
-    monkeypatch.setattr(pieces, "LEAST_IMAGES", least_images)
+    monkeypatch.setattr(dealing, "LEAST_BLOCK", least_images)
     store = by_cluster(images, tmp_path / "made", client)
     assert snapshot(tmp_path / "made") == expected
     assert [path for path, _ in store.set_aside] == ["b/027.png", "b/050.png"]

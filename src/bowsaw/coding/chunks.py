@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
+from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel.cluster import Cluster
+from bowsaw.parallel.dealing import block_size
 from bowsaw.store.located import Located
 
 CHUNK_BAGS = 128
+"""Bags of a chunk that this process codes."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,15 @@ class Coder:
     ) -> NDArray[np.float32]:
         """Return the histograms, ``(n_bags, n_words)``, in ``out`` where it is given."""
         if self.sharpness is None:
-            return hard_histograms(bags, self.words, out=out, n_jobs=n_jobs, verbose=verbose)
+            return hard_histograms(bags, self._search, out=out, n_jobs=n_jobs, verbose=verbose)
         return soft_histograms(
             bags, self.words, self.sharpness, out=out, n_jobs=n_jobs, verbose=verbose
         )
+
+    @cached_property
+    def _search(self) -> WordSearch:
+        """The words prepared for a search, once for all chunks that a process codes."""
+        return WordSearch(self.words)
 
 
 def code_on(
@@ -69,8 +78,9 @@ def code_on(
     """
     located = Located.of(bags)
     cluster.check(located.landmarks())
-    starts = range(0, len(bags), CHUNK_BAGS)
-    chunks = (located.bags(start, start + CHUNK_BAGS) for start in starts)
+    size = block_size(len(bags))
+    starts = range(0, len(bags), size)
+    chunks = (located.bags(start, start + size) for start in starts)
     with (
         cluster.shared(Coder, coder.words, coder.sharpness) as shared,
         closing(cluster.ordered_map(code_chunk, chunks, shared)) as coded,

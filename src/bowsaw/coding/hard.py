@@ -17,7 +17,7 @@ from bowsaw.progress import Progress
 
 def hard_histograms(
     bags: Bags,
-    words: NDArray[np.float32],
+    words: NDArray[np.float32] | WordSearch,
     *,
     out: NDArray[np.float32] | None = None,
     n_jobs: int | None = -1,
@@ -29,8 +29,8 @@ def hard_histograms(
     ----------
     bags : Bags
         The descriptors; may lie on disk.
-    words : ndarray of shape (n_words, n_dims), float32
-        In the bags' stored units.
+    words : ndarray of shape (n_words, n_dims), float32, or WordSearch
+        In the bags' stored units; prepared for a search where more bags will follow.
     out : ndarray of shape (n_bags, n_words), float32, optional
         Where to write; may be memory-mapped.
     n_jobs : int or None, default=-1
@@ -46,12 +46,13 @@ def hard_histograms(
     >>> hard_histograms(bags, np.array([[0.0], [1.0]], dtype=np.float32)).tolist()
     [[0.5, 0.5]]
     """
+    search = words if isinstance(words, WordSearch) else WordSearch(words)
     if out is None:
-        out = np.empty((len(bags), len(words)), dtype=np.float32)
+        out = np.empty((len(bags), len(search.exact_words)), dtype=np.float32)
     out[:] = 0
     offsets = bags.offsets
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
-        for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
+        for start, found in find_blocks(bags, search, n_jobs=n_jobs):
             bag = int(np.searchsorted(offsets, start, side="right")) - 1
             count_codes(found.code, start, offsets, bag, out)
             bar.step(len(found.code))

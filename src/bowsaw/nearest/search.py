@@ -122,7 +122,9 @@ class WordSearch:
         self._scratch, self._centred = Scratch(), Scratch()
         self.directions: NDArray[np.float32] | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
-            self._prepare_bounds(norms, always=bool(skip))
+            # The matrices are small, and threads that wait for one another take longer than one.
+            with single_threaded_blas():
+                self._prepare_bounds(norms, always=bool(skip))
 
     def _prepare_bounds(self, norms: NDArray[np.float64], always: bool) -> None:
         """Find the directions of the bound and the words along them, if that saves work."""

@@ -27,15 +27,16 @@ import logging
 import time
 import uuid
 import warnings
-from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from bowsaw._version import __version__
 from bowsaw.errors import ClusterError, ParameterError
+from bowsaw.parallel.dealing import AHEAD, deal
 from bowsaw.parallel.worker import call, compare, dask_distributed, look, versions
 
 CONNECT = 10.0
@@ -44,8 +45,8 @@ CONNECT = 10.0
 PATIENCE = 60.0
 """Seconds that a map waits for a worker when there is none."""
 
-_AHEAD, _HELD = 2, 8
-"""Blocks under way, and blocks whose results may wait for their turn, for each thread."""
+_HELD = 8
+"""Blocks whose results may wait for their turn, for each thread."""
 
 _TICK = 0.25
 _GONE = "Start it again and run the same command; what was done is kept."
@@ -185,41 +186,42 @@ class Cluster:
         *shared
             The same for all; what ``shared`` has given for anything that is not small.
         homes : bool, default=False
-            Give item i to the same worker as in every such map, as long as it is there and not
-            busier than others; otherwise to whoever has least to do.
+            Give item i to the same worker as in every such map, unless another has nothing to do;
+            otherwise to whoever has least to do.
 
         Yields
         ------
         object
             The results in the order of the items.
         """
-        waiting: deque[tuple[Any, str]] = deque()
         source = enumerate(items)
-        more = True
+        later: dict[int, Any] = {}
+        given: dict[int, tuple[Any, str]] = {}
+        turn = 0
         try:
-            while more or waiting:
+            while True:
                 slots = self._workers()
-                busy = [(future, worker) for future, worker in waiting if not future.done()]
-                room = min(_AHEAD * len(slots) - len(busy), _HELD * len(slots) - len(waiting))
-                for _ in range(room if more else 0):
-                    number, item = next(source, (-1, None))
-                    if number < 0:
-                        more = False
-                        break
-                    worker = slots[number % len(slots)] if homes else _least_busy(slots, busy)
-                    entry = (self.submit(function, item, *shared, worker=worker), worker)
-                    waiting.append(entry)
-                    busy.append(entry)
-                if waiting and waiting[0][0].done():
-                    value = self.take(waiting[0][0])
-                    waiting.popleft()
+                busy = [worker for future, worker in given.values() if not future.done()]
+                # Who looks for blocks that are at home somewhere has to look further ahead.
+                wanted = (1 + homes) * AHEAD * len(slots) - len(busy)
+                room = min(wanted, _HELD * len(slots) - len(given)) - len(later)
+                later.update(islice(source, max(room, 0)))
+                for number, worker in deal(later, slots, busy, homes=homes):
+                    future = self.submit(function, later.pop(number), *shared, worker=worker)
+                    given[number] = future, worker
+                if turn in given and given[turn][0].done():
+                    value = self.take(given[turn][0])
+                    del given[turn]
+                    turn += 1
                     yield value
-                elif busy:
-                    self._wait([future for future, _ in busy])
-                elif more:
+                elif given:
+                    self._wait([future for future, _ in given.values() if not future.done()])
+                elif slots and not later:
+                    return
+                else:
                     time.sleep(_TICK)
         finally:
-            self.cancel([future for future, _ in waiting])
+            self.cancel([future for future, _ in given.values()])
 
     def submit(
         self, function: Callable[..., Any], *arguments: Any, worker: str = "", priority: int = 0
@@ -285,7 +287,9 @@ class Cluster:
                 self._client.cancel(futures)
 
     def _wait(self, futures: list[Any]) -> None:
-        """Wait a moment, or until one of some futures is done."""
+        """Wait a moment, or until one of some futures is done, of which there may be none left."""
+        if not futures:
+            return
         distributed = dask_distributed()
         with self._clear_errors(), suppress(distributed.TimeoutError), self._client.as_current():
             distributed.wait(futures, timeout=_TICK, return_when="FIRST_COMPLETED")
@@ -341,11 +345,6 @@ class Cluster:
             raise ClusterError(
                 f"the scheduler {self.address} has gone ({_first_line(error)}). {_GONE}"
             ) from error
-
-
-def _least_busy(slots: list[str], busy: list[tuple[Any, str]]) -> str:
-    loads, threads = Counter(worker for _, worker in busy), Counter(slots)
-    return min(threads, key=lambda worker: loads[worker] / threads[worker])
 
 
 def _cannot_import(error: ImportError) -> str:

@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 from bowsaw.errors import ClusterError
 from bowsaw.files import disk_full_is_clear
 from bowsaw.parallel.cluster import Cluster
+from bowsaw.parallel.dealing import block_size
 from bowsaw.store.content import Entry, Recipe
 from bowsaw.store.describing import Describer, Finding, Target
 from bowsaw.store.shards import (
@@ -46,8 +47,8 @@ from bowsaw.store.shards import (
 
 T = TypeVar("T")
 
-LEAST_IMAGES, MOST_IMAGES, N_BLOCKS = 32, 1024, 4096
-"""A block has this many images: as few as make so many blocks."""
+CHECKED_IMAGES = 128
+"""Images that a worker looks at again at a time, which takes less than describing them."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def same_images(
     cluster: Cluster, describer: Describer, images: Sequence[tuple[Target, Entry]]
 ) -> Generator[bool, None, None]:
     """Yield for each image whether it is as its entry tells, in order."""
-    blocks = _parts(images, MOST_IMAGES // 8)
+    blocks = _parts(images, CHECKED_IMAGES)
     with closing(cluster.ordered_map(check_block, blocks, describer)) as checked:
         for answers in checked:
             yield from answers
@@ -203,8 +204,7 @@ def _joints(
     look_at: Callable[[Entry, Finding], None],
 ) -> Generator[Joint, None, None]:
     """Cut what workers report into shards, in the order of the images."""
-    size = min(max(len(images) // N_BLOCKS, LEAST_IMAGES), MOST_IMAGES)
-    pending = _parts(images, size)
+    pending = _parts(images, block_size(len(images)))
     blocks = (
         Block(number, tuple(target for target, _ in part)) for number, part in enumerate(pending)
     )
