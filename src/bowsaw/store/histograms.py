@@ -17,6 +17,7 @@ all. Nothing is pickled, and the same histograms give the same bytes.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from bowsaw.checks import parse_json
 from bowsaw.errors import FormatError
 from bowsaw.files import StoredArrays, atomic_write, disk_full_is_clear, regular_bytes
 from bowsaw.store.lock import FileLock
+from bowsaw.store.shards import header
 
 _TEXT = np.dtype(np.str_)
 FIELDS = {
@@ -43,6 +45,7 @@ FIELDS = {
 }
 """The arrays of a file, each with its dtype (texts of any length) and number of axes."""
 
+_ROWS = np.dtype("<f4")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -92,6 +95,7 @@ class HistogramWriter:
         self._rows_path = self._path.with_name(self._path.name + ".partial.npy")
         self._note_path = self._path.with_name(self._path.name + ".partial.json")
         self._fingerprint = fingerprint
+        self._header = header(_ROWS, *shape)
         # Two that map the same rows would overwrite each other's, or cut them off and kill.
         self._lock = FileLock(self._rows_path)
         self.n_done = self._found(shape)
@@ -99,18 +103,18 @@ class HistogramWriter:
             # The note first: one that outlives its rows would vouch for those that follow.
             self._note_path.unlink(missing_ok=True)
             self._reserve(shape)
-        self.rows: NDArray[np.float32] = np.lib.format.open_memmap(self._rows_path, mode="r+")
+        self.rows: NDArray[np.float32] = np.memmap(
+            self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
+        )
 
     def _reserve(self, shape: tuple[int, int]) -> None:
         """Write zeros: a sparse file would meet a full disk inside the memory map, and kill."""
-        n_images, n_words = map(int, shape)
-        header = {"descr": "<f4", "fortran_order": False, "shape": (n_images, n_words)}
         block = bytes(2**20)
-        left = 4 * n_images * n_words
+        left = _ROWS.itemsize * math.prod(shape)
         with disk_full_is_clear(self._path):
             try:
                 with self._rows_path.open("wb") as file:
-                    np.lib.format.write_array_header_1_0(file, header)
+                    file.write(self._header)
                     while left > 0:
                         left -= file.write(block[:left])
             except OSError:
@@ -118,19 +122,17 @@ class HistogramWriter:
                 raise
 
     def _found(self, shape: tuple[int, int]) -> int:
+        """Return how many rows are done; none where the files are missing, damaged or others."""
+        n_bytes = len(self._header) + _ROWS.itemsize * math.prod(shape)
         try:
             note = parse_json(regular_bytes(self._note_path))
-            rows = np.load(self._rows_path, mmap_mode="r", allow_pickle=False)
-            fits = (
-                note["fingerprint"] == self._fingerprint
-                and rows.shape == shape
-                and rows.dtype == np.float32
-                and rows.flags.c_contiguous
-            )
-            return min(max(int(note["done"]), 0), shape[0]) if fits else 0
-        except Exception:
-            # No files, or damaged ones, which make NumPy's reader raise a dozen kinds of
-            # exception: the rows are computed again.
+            n_done = min(max(int(note["done"]), 0), shape[0])
+            others = note["fingerprint"] != self._fingerprint
+            if others or self._rows_path.stat().st_size != n_bytes:
+                return 0
+            with self._rows_path.open("rb") as file:
+                return n_done if file.read(len(self._header)) == self._header else 0
+        except (OSError, ValueError, LookupError, TypeError):
             return 0
 
     def mark_done(self, n_done: int) -> None:
