@@ -296,3 +296,6 @@ def _clear_errors(path: Path) -> Iterator[None]:
                 "when the disk and the folder allow it."
             ) from error
         raise _damaged(path, error) from error
+    except UnicodeDecodeError as error:
+        # Python gives up on SQLite's complaint where that quotes a damaged schema.
+        raise _damaged(path, "its schema is not text") from error
