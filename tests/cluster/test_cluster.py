@@ -17,8 +17,10 @@ import cv2
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed import versions as distributed_versions
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
+from distributed.versions import VersionMismatchWarning
 from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 
 import bowsaw as bs
@@ -116,6 +118,17 @@ def test_without_dask_the_message_says_how_to_get_it(monkeypatch):
         pass
 
 
+def test_versions_that_decide_nothing_are_not_complained_of(client, monkeypatch):
+    mine = distributed_versions.get_versions()
+    mine["packages"]["cloudpickle"] = "0.0.1"
+    monkeypatch.setattr(distributed_versions, "get_versions", lambda *_: mine)
+    address = client.scheduler.address
+    with pytest.warns(VersionMismatchWarning, match="cloudpickle"), Client(address):
+        pass
+    with connected(address) as cluster:
+        cluster.check({})
+
+
 def test_an_address_is_connected_to_and_left_again(client):
     address = client.scheduler.address
     with connected(address) as cluster:
@@ -144,12 +157,12 @@ def test_a_scheduler_that_goes_is_told(client, error):
 # -- workers ---------------------------------------------------------------------------------------
 
 
-def start_worker(address: str) -> subprocess.Popen[bytes]:
-    """Start a worker that nobody starts again."""
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
-    options = ["--no-nanny", "--nthreads=1", "--no-dashboard"]
+def start_worker(address: str, before: str = "") -> subprocess.Popen[bytes]:
+    """Start a worker that nobody starts again, in a Python that does something before."""
+    options = [address, "--no-nanny", "--nthreads=1", "--no-dashboard"]
+    program = f"{before}\nfrom distributed.cli.dask_worker import main\nmain({options})"
     return subprocess.Popen(
-        [*command, *options],
+        [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -178,6 +191,19 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
     assert 0 < read_catalog(tmp_path / "made").n_done < 60
     bs.extract(images, RowPixels(), tmp_path / "made", n_jobs=1, shard_bytes=200)
     assert snapshot(tmp_path / "made") == snapshot(tmp_path / "expected")
+
+
+def test_a_worker_without_bowsaw_is_refused_and_lives_on():
+    with lonely_scheduler() as client:
+        worker = start_worker(client.scheduler.address, "import sys; sys.modules['bowsaw'] = None")
+        try:
+            client.wait_for_workers(1, timeout=60)
+            with pytest.raises(ClusterError, match=r"cannot do bowsaw's work \(.*No module named"):
+                Cluster(client).check({})
+            assert client.submit(operator.neg, 1).result(timeout=60) == -1
+        finally:
+            worker.kill()
+            worker.wait()
 
 
 def test_a_block_that_kills_every_worker_is_given_up(client):

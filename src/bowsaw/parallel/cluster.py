@@ -92,7 +92,10 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
         )
     with _quiet_client():
         try:
-            client = client_class(parallel, timeout=CONNECT, set_as_default=False)
+            with warnings.catch_warnings():
+                # Dask compares more versions than matter here; check() has those that do.
+                warnings.filterwarnings("ignore", "Mismatched versions")
+                client = client_class(parallel, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise ClusterError(
                 f"no scheduler answers at {parallel} ({_first_line(error)}). Start one with «dask "
@@ -150,20 +153,22 @@ class Cluster:
             self._client.run_on_scheduler(versions)
             answers = self._client.run(look, wanted, on_error="return")
         for worker, told in answers.items():
-            if isinstance(told, ImportError):
-                raise ClusterError(
-                    f"the worker {worker} cannot import bowsaw ({_first_line(told)}). Install "
-                    f"bowsaw {__version__} there."
-                )
             # A worker that went meanwhile cannot answer, and needs not.
-            if not isinstance(told, BaseException):
-                host, found, missing = told
-                compare(f"{worker} on {host}", found, self._versions)
-                if missing:
-                    raise ClusterError(
-                        f"the worker {worker} on {host} does not see {missing[0]} as this process "
-                        "does. Put it on a file system that all machines share under one path."
-                    )
+            if isinstance(told, OSError):
+                continue
+            if isinstance(told, BaseException):
+                # Also a bare Exception: Dask wraps what it cannot unpack.
+                raise ClusterError(
+                    f"the worker {worker} cannot do bowsaw's work ({_first_line(told)}). Install "
+                    f"bowsaw {__version__} there, or stop it."
+                )
+            host, found, missing = told
+            compare(f"{worker} on {host}", found, self._versions)
+            if missing:
+                raise ClusterError(
+                    f"the worker {worker} on {host} does not see {missing[0]} as this process "
+                    "does. Put it on a file system that all machines share under one path."
+                )
 
     def ordered_map(
         self,
