@@ -42,5 +42,25 @@ def test_extract_suggests_a_split_that_fits(bowsaw, made, tmp_path, monkeypatch)
     assert "next: bowsaw evaluate small.store --train-codebook 2 --train 2\n" in found
 
 
+def test_extract_tells_of_pictures_that_are_there_twice(bowsaw, made, tmp_path):
+    small = tmp_path / "small"
+    for name, source in (("a/1", "000"), ("a/2", "000"), ("b/3", "001"), ("b/4", "000")):
+        (small / name).parent.mkdir(parents=True, exist_ok=True)
+        picture = made.images / "brick" / f"{source}.png"
+        (small / f"{name}.png").write_bytes(picture.read_bytes())
+    assert bowsaw("extract", small, "-o", "small.store").lines()[1:] == [
+        "more than once: 1 picture, in several classes, such as a/2.png and b/4.png; a split may "
+        "train on one and test on another",
+    ]
+    assert Store("small.store").copies == [("a/1.png", "a/2.png", "b/4.png")]
+    assert "more than once  a/1.png, a/2.png, b/4.png" in bowsaw("inspect", "small.store").out
+    (small / "b" / "4.png").unlink()
+    assert (
+        bowsaw("extract", small, "-o", "other.store")
+        .lines()[1]
+        .startswith("more than once: 1 picture, such as a/1.png and a/2.png; a split may")
+    )
+
+
 def plain(text: str) -> str:
     return text.replace("\x1b[2m", "").replace("\x1b[0m", "")

@@ -42,6 +42,22 @@ def test_what_opencv_writes_is_read(tmp_path, end, flags):
         assert found.format.startswith("OpenCV ")
 
 
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("flags", [0, cv2.FILE_STORAGE_WRITE_BASE64])
+@pytest.mark.parametrize("beside", [False, True])
+def test_comments_of_opencvs_own_are_passed_over(tmp_path, end, flags, beside):
+    words = np.random.default_rng(0).normal(size=(5, 12)).astype(np.float32)
+    path = tmp_path / f"v.{end}"
+    storage = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE | flags)
+    storage.writeComment("words: [of a shop]", False)
+    for name in ("vocabulary", "k"):
+        storage.write(name, words if name == "vocabulary" else 5)
+        storage.writeComment("rows: 3\n ] # of\nthe above", beside)
+    storage.release()
+    with path.open("rb") as file:
+        np.testing.assert_array_equal(read_opencv(file).found["vocabulary"], words)
+
+
 @pytest.mark.parametrize("end", ["yml", "xml", "json"])
 def test_halves_are_read_to_the_bit(tmp_path, end):
     words = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float16)

@@ -98,6 +98,7 @@ def _run(command: Command) -> None:
         f"{duration(time.perf_counter() - begin)}"
     )
     _say_set_aside(command, store)
+    _say_copies(command, store)
     if not store.n_usable:
         raise DataError(f"none of the files in {options.images} could be used. Give other images.")
     _say_next(command, store)
@@ -111,6 +112,21 @@ def _say_set_aside(command: Command, store: Store) -> None:
             command.say(f"  {path}: {reason}")
         if len(found) > _LISTED:
             command.say(f"  and {len(found) - _LISTED:,} more: bowsaw inspect {store.path}")
+
+
+def _say_copies(command: Command, store: Store) -> None:
+    """Tell of pictures that the folder holds twice: they may be trained on and tested on."""
+    found = store.copies
+    if found:
+        by_class = [{path.partition("/")[0]: path for path in paths} for paths in found]
+        split = [list(paths.values()) for paths in by_class if len(paths) > 1]
+        many = "" if len(split) == len(found) else f"{len(split):,} of them "
+        among = f", {many}in several classes" if split else ""
+        example = " and ".join((split or found)[0][:2])
+        command.say(
+            f"more than once: {counted(len(found), 'picture')}{among}, such as {example}; a split "
+            "may train on one and test on another"
+        )
 
 
 def _say_next(command: Command, store: Store) -> None:

@@ -182,11 +182,16 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "classes" in facts:
         shown["classes"] = f"{len(facts['classes']):,}: {_mapping(facts['classes'])}"
     set_aside = [f"{entry['path']}: {entry['reason']}" for entry in facts.get("set_aside", ())]
-    titles = ["set aside"] + [""] * len(set_aside)
+    copies = [", ".join(paths) for paths in facts.get("copies", ())]
     return [
         *((name, _value(text)) for name, text in shown.items()),
-        *zip(titles, set_aside, strict=False),
+        *_listed("set aside", set_aside),
+        *_listed("more than once", copies),
     ]
+
+
+def _listed(title: str, lines: list[str]) -> list[tuple[str, str]]:
+    return list(zip([title] + [""] * len(lines), lines, strict=False))
 
 
 def _made_with(description: dict[str, Any] | None) -> str:

@@ -23,6 +23,7 @@ BASE64 = "$base64$"
 _FIELDS = ("rows", "cols", "dt", "data", "sizes")
 _YAML_NODE = re.compile(r"^([^\s#%.\-:][^:\n]*):[ \t]*(?:!!([\w-]+))?", re.MULTILINE)
 _YAML_FIELD = re.compile(r"^[ \t]+(" + "|".join(_FIELDS) + r"):", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
 _JSON_TOKEN = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^][{}:,"\s]+)')
 _XML_TYPE = re.compile(r"\btype_id\s*=\s*[\"']([^\"']*)[\"']")
 
@@ -52,11 +53,13 @@ def _yaml_fields(text: str, begin: int, end: int, kind: str) -> dict[str, str]:
         value = text[mark.end() : following].partition("\n...")[0].strip()
         if value.startswith("["):
             inside, close, rest = value[1:].partition("]")
-            if not close or rest.strip():
+            if not close or _COMMENT.sub("", rest).strip():
                 raise FormatError("a list of numbers does not end")
             value = inside
-        elif value.startswith("!!binary"):
-            value = BASE64 + value.removeprefix("!!binary").strip().removeprefix("|")
+        else:
+            value = _COMMENT.sub("", value)
+            if value.startswith("!!binary"):
+                value = BASE64 + value.removeprefix("!!binary").strip().removeprefix("|")
         fields[mark[1]] = value
     return fields
 
@@ -118,6 +121,11 @@ def json_nodes(text: str) -> Iterator[Node]:
         if match is None:
             raise FormatError("a text does not end")
         token, at = match[1], match.end()
+        if token.startswith("//"):
+            # A comment, to the end of its line.
+            line_end = text.find("\n", match.start(1))
+            at = len(text) if line_end < 0 else line_end
+            continue
         if token in "{[":
             depth += 1
             if token == "[" and depth == 3 and names[2] == "data":

@@ -176,6 +176,14 @@ class Store:
         return [(e.path, e.reason) for e in self._content.entries if e.status == SET_ASIDE]
 
     @property
+    def copies(self) -> list[tuple[str, ...]]:
+        """The paths of usable images that are the same file, bit for bit, a picture each."""
+        alike: dict[str, list[str]] = {}
+        for entry in self._usable:
+            alike.setdefault(entry.digest or "", []).append(entry.path)
+        return [tuple(paths) for paths in alike.values() if len(paths) > 1]
+
+    @property
     def description(self) -> dict[str, Any]:
         """What made the descriptors: a name and its parameters."""
         described: dict[str, Any] = json.loads(self._recipe.description)
@@ -220,6 +228,7 @@ class Store:
             "n_images": self.n_images,
             "n_usable": self.n_usable,
             "set_aside": [{"path": path, "reason": reason} for path, reason in self.set_aside],
+            "copies": [list(paths) for paths in self.copies],
             "classes": dict(zip(self.classes, per_class, strict=True)),
             "n_descriptors": sum(self._shard_rows),
             "n_dims": self._recipe.n_dims,
