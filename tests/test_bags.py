@@ -137,6 +137,7 @@ def test_nothing_is_copied_that_need_not_be():
         ([np.ones(3)], r"bag 0 must be two-dimensional .* got shape \(3,\)"),
         ([np.ones((1, 3)), np.ones((2, 3, 1))], "bag 1|same number"),
         ([[[1, 2], [3]]], "bag 0 must have rows of one length"),
+        ([np.ones((9, 2)), [[0, 1], [2, np.nan]]], "bag 1 must be finite; row 1 holds NaN"),
         ([np.array([[object()]])], "bag 0 must be numbers; got dtype object"),
         ([np.array([["a"]])], "bag 0 must be numbers"),
         ([np.array([[1j]])], "bag 0 must be numbers; got dtype complex128"),
@@ -154,7 +155,7 @@ def test_descriptors_must_be_finite_and_the_first_bad_row_is_named(bad):
     values[3, 1] = bad
     with pytest.raises(DataError, match="finite; row 3"):
         Bags(values)
-    with pytest.raises(DataError, match="finite; row 3"):
+    with pytest.raises(DataError, match="bag 1 must be finite; row 1"):
         as_bags([values[:2], values[2:]])
 
 
@@ -231,12 +232,21 @@ def test_a_single_array_is_not_taken_for_a_list_of_bags():
     assert len(as_bags([np.ones((3, 2))])) == 1
 
 
-def test_lists_tuples_generators_and_stacks_of_arrays_are_bags(bags):
+def test_lists_tuples_and_stacks_of_arrays_are_bags(bags):
     arrays = numbered([2, 1])
     assert as_bags(bags) is bags
-    for given_as in (arrays, tuple(arrays), iter(arrays), (a for a in arrays)):
+    for given_as in (arrays, tuple(arrays)):
         assert_same(as_bags(given_as), arrays)
     assert as_bags(np.ones((4, 2, 3))).counts.tolist() == [2, 2, 2, 2]
+
+
+def test_what_can_be_read_once_only_is_no_bags():
+    # fit would read a generator to its end, and transform find nothing left: no bags, no error.
+    arrays = numbered([2, 1])
+    for given_as in (iter(arrays), (a for a in arrays), map(np.asarray, arrays)):
+        with pytest.raises(DataError, match=r"which can be read once only\. Make a list of it"):
+            as_bags(given_as)
+    assert_same(Bags.from_list(a for a in arrays), arrays)
 
 
 # -- choosing --------------------------------------------------------------------------------------

@@ -164,7 +164,8 @@ def _name(node: ast.expr) -> str:
 
 def _message(name: str, call: ast.Call) -> str:
     if name != "ImageError":
-        return _text(call.args[0])
+        # A message, or a reason and its remedy.
+        return ". ".join(map(_text, call.args)) if name == "FormatError" else _text(call.args[0])
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     reason, remedy = [*call.args[1:], *[None] * 2][:2]
     reason, remedy = reason or keywords.get("reason"), remedy or keywords.get("remedy")

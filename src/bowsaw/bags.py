@@ -27,10 +27,16 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bowsaw.checks import Description, as_numbers, as_whole_numbers, check_scale, plain_json
+from bowsaw.checks import (
+    DTYPES,
+    Description,
+    as_descriptors,
+    as_numbers,
+    as_whole_numbers,
+    check_scale,
+    plain_json,
+)
 from bowsaw.errors import DataError
-
-_DTYPES = (np.uint8, np.float32)
 
 
 class Bags(Sequence[NDArray[Any]]):
@@ -69,7 +75,7 @@ class Bags(Sequence[NDArray[Any]]):
         description: Description | None = None,
         digests: ArrayLike | None = None,
     ) -> None:
-        array = _as_rows(values, "values")
+        array = as_descriptors(values, "values")
         limits = (
             np.array([0, len(array)], dtype=np.int64)
             if offsets is None
@@ -136,12 +142,7 @@ class Bags(Sequence[NDArray[Any]]):
                 "Rows are descriptors and columns are dimensions: is one array transposed?"
             )
         n_dims = dims.pop() if dims else 0
-        for i, array in enumerate(rows):
-            if array.size and array.ndim != 2:
-                raise DataError(
-                    f"bag {i} must be two-dimensional (descriptors, dimensions); got shape "
-                    f"{array.shape}."
-                )
+        rows = [as_descriptors(a, f"bag {i}") if a.size else a for i, a in enumerate(rows)]
         counts = [len(array) if array.size else 0 for array in rows]
         full = [array for array in rows if array.size]
         dtype = np.result_type(*full) if full else np.dtype(np.float32)
@@ -177,7 +178,7 @@ class Bags(Sequence[NDArray[Any]]):
             raise DataError("piece, start and counts must be one-dimensional and of one length.")
         arrays = tuple(pieces) or (np.empty((0, 0), dtype=np.float32),)
         kinds = {(a.shape[1:], a.dtype.str) for a in arrays}
-        if len(kinds) != 1 or arrays[0].ndim != 2 or arrays[0].dtype not in _DTYPES:
+        if len(kinds) != 1 or arrays[0].ndim != 2 or arrays[0].dtype not in DTYPES:
             raise DataError(
                 "every piece must be two-dimensional with one n_dims and one dtype, uint8 or "
                 f"float32; got {sorted(kinds)}."
@@ -344,7 +345,14 @@ class Bags(Sequence[NDArray[Any]]):
             bag += 1
 
     def places(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return what :meth:`from_pieces` takes: pieces; each bag's piece, first row and rows."""
+        """Return what :meth:`from_pieces` takes: pieces; each bag's piece, first row and rows.
+
+        Examples
+        --------
+        >>> _, *numbers = Bags([[1.0], [2.0], [3.0]], offsets=[0, 1, 3])[[1, 0]].places()
+        >>> [found.tolist() for found in numbers]
+        [[0, 0], [1, 0], [2, 1]]
+        """
         return self._pieces, self._piece.copy(), self._start.copy(), self._counts.copy()
 
     def content_digest(self) -> str:
@@ -381,22 +389,9 @@ def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
         )
     if isinstance(bags, (str, bytes)) or not isinstance(bags, Iterable):
         raise DataError(f"expected Bags or a list of arrays; got {type(bags).__name__}.")
+    if isinstance(bags, Iterator):
+        raise DataError(
+            f"expected Bags or a list of arrays; got a {type(bags).__name__}, which can be read "
+            "once only. Make a list of it: list(…)."
+        )
     return Bags.from_list(bags)
-
-
-def _as_rows(values: ArrayLike, name: str) -> NDArray[Any]:
-    array = as_numbers(values, name)
-    if array.ndim != 2 or (len(array) and not array.shape[1]):
-        raise DataError(
-            f"{name} must be two-dimensional (descriptors, dimensions); got shape {array.shape}."
-        )
-    if array.dtype not in _DTYPES:
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise DataError(
-            f"{name} must be finite; row {bad} holds NaN, infinity or a number "
-            "too large for float32. Remove such descriptors."
-        )
-    return np.ascontiguousarray(array)

@@ -21,6 +21,9 @@ Description = Mapping[str, Any]
 """What made the descriptors: a name and its parameters, JSON-able. Two bags can be coded with the
 same codebook when their descriptions are equal."""
 
+DTYPES = (np.uint8, np.float32)
+"""The types in which descriptors are held."""
+
 
 def canonical(description: Description | None) -> str | None:
     """Return a description as text that is equal when the descriptions are."""
@@ -84,8 +87,10 @@ def _finite(text: str) -> float:
     return value
 
 
-def check_whole(value: object, name: str, least: int) -> int:
+def check_whole(value: object, name: str, least: int, of: str = "") -> int:
     """Return a parameter as an int, or raise a ParameterError that says what it must be.
+
+    ``of`` tells what it counts: «of pixels».
 
     Examples
     --------
@@ -94,7 +99,8 @@ def check_whole(value: object, name: str, least: int) -> int:
     """
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be a whole number from {least} up; got {value!r}.")
+        number = f"whole number {of}" if of else "whole number"
+        raise ParameterError(f"{name} must be a {number} from {least} up; got {value!r}.")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
@@ -120,6 +126,33 @@ def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.size and array.dtype.kind not in "buif":
         raise DataError(f"{name} must be numbers; got dtype {array.dtype}.")
     return array
+
+
+def as_descriptors(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``values`` as finite rows, ``(n_descriptors, n_dims)``, or raise a DataError.
+
+    uint8 and float32 stay as they are, and all else becomes float32.
+
+    Examples
+    --------
+    >>> as_descriptors([[1, 2]], "values")
+    array([[1., 2.]], dtype=float32)
+    """
+    array = as_numbers(values, name)
+    if array.ndim != 2 or (len(array) and not array.shape[1]):
+        raise DataError(
+            f"{name} must be two-dimensional (descriptors, dimensions); got shape {array.shape}."
+        )
+    if array.dtype not in DTYPES:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise DataError(
+            f"{name} must be finite; row {bad} holds NaN, infinity or a number "
+            "too large for float32. Remove such descriptors."
+        )
+    return np.ascontiguousarray(array)
 
 
 def as_whole_numbers(

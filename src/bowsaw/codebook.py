@@ -197,15 +197,7 @@ class Codebook:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild by the constructor, since pickled arrays forget that they are read-only."""
-        build = partial(
-            Codebook,
-            scale=self._scale,
-            metric=self._metric,
-            description=self._description,
-            provenance=self._provenance,
-            trained_on=self._trained_on,
-        )
-        return build, (self._words, self._ids)
+        return partial(Codebook, **self._told()), ()
 
     def __sklearn_clone__(self) -> Codebook:
         """Return the codebook itself: it cannot change, so clones may share it."""
@@ -238,33 +230,35 @@ class Codebook:
         seen = None
         if self._trained_on is not None and bags.digests is not None:
             seen = np.union1d(self._trained_on, bags.digests)
-        return Codebook(
-            self._words,
-            self._ids,
-            scale=self._scale,
-            metric=self._metric,
-            description=self._description,
-            provenance=self._provenance,
-            trained_on=seen,
-        )
+        return self.described(bags.description)._but(trained_on=seen)
+
+    def described(self, description: Mapping[str, Any] | None) -> Codebook:
+        """Return the codebook with what made its descriptors, where it did not know so far."""
+        if self._description is not None or description is None:
+            return self
+        return self._but(description=description)
 
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more said of how it was made."""
-        return self._with(np.arange(self.n_words), {**self._provenance, **more})
+        return self._but(provenance={**self._provenance, **more})
 
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
-        return self._with(positions, self._provenance)
+        return self._but(words=self._words[positions], ids=self._ids[positions])
 
-    def _with(self, positions: NDArray[np.int64], provenance: Mapping[str, Any]) -> Codebook:
-        return Codebook(
-            self._words[positions],
-            self._ids[positions],
-            scale=self._scale,
-            metric=self._metric,
-            description=self._description,
-            provenance=provenance,
-            trained_on=self._trained_on,
-        )
+    def _but(self, **changes: Any) -> Codebook:
+        """Return the codebook with some of what it was made from changed."""
+        return Codebook(**{**self._told(), **changes})
+
+    def _told(self) -> dict[str, Any]:
+        return {
+            "words": self._words,
+            "ids": self._ids,
+            "scale": self._scale,
+            "metric": self._metric,
+            "description": self._description,
+            "provenance": self._provenance,
+            "trained_on": self._trained_on,
+        }
 
     def positions(self, words: ArrayLike) -> NDArray[np.int64]:
         """Return the position of each word (id), or raise for an unknown or repeated one."""

@@ -284,9 +284,9 @@ FILLING = {
     "encode": "encode {book} {store} -o {output}.npz",
     "evaluate": "evaluate {store} --words 12 --splits 2 --train-codebook 10 --train 10 "
     "-o {output}.json",
-    "prune": f"prune {{book}} {{store}} --keep 6 {TRAIN} -o {{output}}.safetensors",
+    "prune": f"prune {{book}} {{store}} --keep 6 --steps 8 {TRAIN} -o {{output}}.safetensors",
     "prune by annealing": f"prune {{book}} {{store}} --keep 6 {TRAIN} --method annealing "
-    "-o {output}.safetensors",
+    "--steps 60 -o {output}.safetensors",
 }
 
 if sys.platform != "win32":

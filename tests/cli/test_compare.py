@@ -86,12 +86,13 @@ def test_a_second_call_measures_nothing_again(small_scenes, made):
 def test_a_store_does_as_well_as_a_folder(small_scenes, made, tmp_path):
     store = tmp_path / "scenes.store"
     assert main(["extract", str(small_scenes), "-o", str(store), "--quiet"]) == 0
-    assert compare(store, tmp_path / "run", "--quiet") == 0
+    assert compare(store, tmp_path / "run", "--quiet", "--workers", "1") == 0
     assert timeless(read_run(tmp_path / "run").cells) == timeless(read_run(made).cells)
 
 
 def test_pixels_are_kept_only_where_they_may_be(small_scenes, tmp_path):
     told = ["--words", "20", "--sizes", "4", "--methods", "annealed", "--splits", "1", *PARTS]
+    told += ["--workers", "1"]
     for name, more in (("shown", []), ("hidden", ["--no-pixels"])):
         folder = tmp_path / name
         assert main(["compare", str(small_scenes), *told, "-o", str(folder), "-q", *more]) == 0

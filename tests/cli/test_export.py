@@ -69,12 +69,22 @@ def test_the_words_of_a_header_may_be_small(bowsaw, made, tmp_path, flag, kind):
     assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
 
 
+def test_the_things_of_a_header_may_have_another_name(bowsaw, made, tmp_path):
+    bowsaw("export", made.book, "-o", "a.h", "--name", "rooms").lines()
+    write_c_header(bs.load(made.book), tmp_path / "b.h", name="rooms")
+    assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
+    assert "#ifndef ROOMS_WORDS_H" in (tmp_path / "a.h").read_text("ascii")
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "told"),
     [
         ("export BOOK -o x.txt", ParameterError, "ends in .onnx or .h"),
         ("export BOOK -o no/x.onnx", ParameterError, "no is not a folder"),
         ("export BOOK -o x.onnx --type int8", ParameterError, "--type is for C headers"),
+        ("export BOOK -o x.onnx --name rooms", ParameterError, "--name is for C headers"),
+        ("export BOOK -o x.h --name Rooms", ParameterError, "small letters, digits and single"),
+        ("export BOOK -o x.h --name class", ParameterError, "must not be a keyword of C or C++"),
         ("export BOOK -o x.onnx --sharpness 3", ParameterError, "belongs to soft coding"),
         ("export BOOK -o x.h --coding soft --sharpness 0", ParameterError, "sharpness must be"),
         ("export BOOK -o x.h --classifier MODEL --coding soft", ParameterError, "Drop one of them"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,6 +97,19 @@ def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words,
     assert (found.code, found.out) == (kind.exit_code, "")
     assert told in found.complaint
     assert len(found.err.splitlines()) == 1
+
+
+def test_words_of_another_tool_are_described_as_the_classifier_was_taught(bowsaw, made):
+    bowsaw("convert", made.book, "v.yml").lines()
+    bowsaw("convert", "v.yml", "v.safetensors", "--scale", "512").lines()
+    assert bs.load("v.safetensors").description is None
+    bowsaw("fit", "v.safetensors", made.store, "--C", "1", "-o", "v.model.safetensors").lines()
+    bowsaw("fit", made.book, made.store, "--C", "1", "-o", "ours.model.safetensors").lines()
+    picture = made.images / "grass" / "003.png"
+    told = bowsaw("predict", made.book, "ours.model.safetensors", picture).lines()
+    assert bowsaw("predict", "v.safetensors", "v.model.safetensors", picture).lines() == told
+    bowsaw("export", "v.safetensors", "--classifier", "v.model.safetensors", "-o", "v.h").lines()
+    assert '"name": "dense-sift"' in Path("v.h").read_text()
 
 
 def test_the_descriptor_is_that_of_the_codebook():

@@ -13,9 +13,13 @@ from tests.cluster.pictures import RowPixels, write_images
 import bowsaw as bs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """Two workers of one thread, in processes of their own that are started again if killed."""
+    """Two workers of one thread, in processes of their own that are started again if killed.
+
+    They end with each module: a cluster without work takes an eighth of a core, and would do so
+    beside all tests that follow.
+    """
     with (
         LocalCluster(
             n_workers=2,

@@ -248,15 +248,18 @@ def test_fitting_checks_and_learns_nothing():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"patch": 0}, "patch must be a whole number, at least 4 pixels; got 0"),
+        ({"patch": 0}, "patch must be a whole number of pixels from 4 up; got 0"),
         ({"patch": 18}, "patch must be a multiple of 4 pixels; got 18. Take 16"),
         ({"patch": 16.0}, "patch must be a whole number"),
         ({"patch": "16"}, "patch must be a whole number"),
-        ({"step": 0}, "step must be a whole number, at least 1 pixel; got 0"),
+        ({"step": 0}, "step must be a whole number of pixels from 1 up; got 0"),
         ({"step": True}, "step must be a whole number"),
-        ({"max_side": 0}, "max_side must be a whole number, at least 1 pixel, or None; got 0"),
+        (
+            {"max_side": 0},
+            "max_side must be a whole number of pixels \\(or None\\) from 1 up; got 0",
+        ),
         ({"max_side": 1.5}, "max_side must be a whole number"),
-        ({"max_pixels": 0}, "max_pixels must be a whole number, at least 1 pixel; got 0"),
+        ({"max_pixels": 0}, "max_pixels must be a whole number of pixels from 1 up; got 0"),
         ({"min_contrast": -1}, "min_contrast must be a finite number, at least 0; got -1"),
         ({"min_contrast": float("nan")}, "min_contrast must be a finite number"),
         ({"min_contrast": float("inf")}, "min_contrast must be a finite number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from contextlib import contextmanager
@@ -133,23 +134,39 @@ if sys.platform != "win32":
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "told"),
     [
-        "convert words.npy words.npy",
-        "convert words.npy ./words.npy",
-        "convert words.npy link.npy",
-        "prune book.safetensors a.store --keep 3 -o book.safetensors",
-        "fit book.safetensors a.store -o book.safetensors",
+        ("convert words.npy words.npy", "words.npy is the input itself (words.npy)"),
+        ("convert words.npy ./words.npy", "./words.npy is the input itself (words.npy)"),
+        ("convert words.npy link.npy", "link.npy is the input itself (words.npy)"),
+        ("prune BOOK a.store --keep 3 -o BOOK", "BOOK is the codebook itself (BOOK)"),
+        ("prune BOOK a.store --keep 3 -o link.safetensors", "is the codebook itself (BOOK)"),
+        ("fit BOOK a.store -o BOOK", "BOOK is the codebook itself (BOOK)"),
+        ("encode words.npz a.store -o words.npz", "is the codebook itself (words.npz)"),
+        (
+            "evaluate a.store --codebook words.json -o words.json",
+            "words.json is the codebook itself (words.json)",
+        ),
+        ("export words.h -o words.h", "words.h is the codebook itself (words.h)"),
+        (
+            "export BOOK --classifier words.onnx -o words.onnx",
+            "words.onnx is the classifier itself (words.onnx)",
+        ),
     ],
 )
-def test_an_output_that_is_an_input_is_refused_and_stays(place, line, capfd):
-    bs.save(bs.load("book.safetensors"), "words.npy")
+def test_an_output_that_is_an_input_is_refused_and_stays(place, line, told, capfd):
+    book = Path("book.safetensors")
+    for end in ("npy", "npz", "json"):
+        bs.save(bs.load(book), f"words.{end}")
+    for end in ("h", "onnx"):  # a name decides nothing
+        shutil.copy(book, f"words.{end}")
     os.link("words.npy", "link.npy")
-    before = {name: Path(name).read_bytes() for name in ("words.npy", "book.safetensors")}
-    code, said = typed(line, capfd)
+    os.link(book, "link.safetensors")
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    code, said = typed(line.replace("BOOK", book.name), capfd)
     assert code == ParameterError.exit_code
-    assert "itself" in said
-    assert {name: Path(name).read_bytes() for name in before} == before
+    assert f"{told.replace('BOOK', book.name)}, which would be lost. Choose another output." in said
+    assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
 
 
 # -- no permission (told by the system; whoever tests may be allowed everything) -------------------

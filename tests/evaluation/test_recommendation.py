@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -45,8 +47,29 @@ def test_there_are_no_more_folds_than_the_smallest_class_has_bags():
 
 
 def test_a_class_with_one_bag_cannot_be_estimated():
-    with pytest.raises(DataError, match="2 bags of each class; class number 1 has 1"):
+    with pytest.raises(DataError, match="2 bags of each class; class 1 has 1"):
         deal(np.array([0, 0, 1]), 5, seed=0)
+    with pytest.raises(DataError, match="2 groups of each class; class elm has 1"):
+        deal(np.array([0, 0, 1, 1]), 5, 0, np.array([0, 1, 2, 2]), np.array(["oak", "elm"]))
+
+
+def test_groups_of_several_classes_are_dealt_so_that_each_class_is_tested_in_each_fold():
+    # Three films of all classes and single bags: dealt by the films' most frequent class alone,
+    # two films came into one fold.
+    labels = np.array([0, 0, 1, 2, 0, 1, 1, 2, 0, 1, 2, 2, 0, 1])
+    groups = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4])
+    for seed in range(20):
+        folds = deal(labels, 5, seed, groups)
+        assert set(zip(folds.tolist(), labels.tolist(), strict=True)) == set(
+            product(range(3), range(3))
+        )
+
+
+def test_a_class_that_a_training_part_would_lack_is_refused_by_its_name():
+    # Three groups of two classes each, and two folds: two of the groups share a class and a fold.
+    labels, groups = np.array([0, 1, 1, 2, 2, 0]), np.array([0, 0, 1, 1, 2, 2])
+    with pytest.raises(DataError, match=r"all bags of class \w+ fall into one fold \([01]\)"):
+        deal(labels, 5, 0, groups, np.array(["oak", "elm", "ash"]))
 
 
 def test_error_bars_are_those_of_nadeau_and_bengio():

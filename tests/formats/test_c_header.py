@@ -24,7 +24,7 @@ from bowsaw.formats.linear_model import LinearModel
 from bowsaw.formats.small_words import small_words
 from bowsaw.nearest.search import nearest_words
 
-STRICT = ("-std=c99", "-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+STRICT = ("-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 CODES = """
 #include "words.h"
@@ -49,21 +49,29 @@ const char *name(size_t place) { return bowsaw_classes[place]; }
 """
 
 
-def compiler() -> str | None:
-    """The C compiler of this machine, if there is one that builds shared libraries."""
-    named = (sysconfig.get_config_var("CC") or "").split()[:1]
-    return next(filter(None, map(shutil.which, (*named, "cc", "gcc", "clang"))), None)
+COMPILERS = {"c": ("CC", "cc", "gcc", "clang"), "cpp": ("CXX", "c++", "g++", "clang++")}
+STANDARDS = {"c": "-std=c99", "cpp": "-std=c++11"}
 
 
-def compiled(folder, source, *flags):
+def compiler(language="c") -> str | None:
+    """The compiler of this machine, if there is one that builds shared libraries."""
+    variable, *usual = COMPILERS[language]
+    named = (sysconfig.get_config_var(variable) or "").split()[:1]
+    return next(filter(None, map(shutil.which, (*named, *usual))), None)
+
+
+def compiled(folder, source, *flags, language="c"):
     """Build a library beside the header, or None where there is no compiler."""
-    cc = compiler()
+    cc = compiler(language)
     if cc is None:
         return None
-    (folder / "it.c").write_text(source)
+    (folder / f"it.{language}").write_text(source)
     target = folder / f"it{len(list(folder.iterdir()))}.so"
     subprocess.run(
-        [cc, *STRICT, *flags, "-shared", "-fPIC", "it.c", "-o", target.name, "-lm"],
+        [
+            *(cc, STANDARDS[language], *STRICT, *flags, "-shared", "-fPIC", f"it.{language}"),
+            *("-o", target.name, "-lm"),
+        ],
         cwd=folder,
         check=True,
     )
@@ -283,6 +291,110 @@ def test_a_comment_cannot_end_early(tmp_path, header):
     text = header(book)
     assert text.count("*/") == text.count("/*")
     compiled(tmp_path, CODES)
+
+
+# -- two in one program ----------------------------------------------------------------------------
+
+
+TWO = """
+#include "rooms.h"
+#include "old_streets.h"
+#include "words.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+size_t rooms(const rooms_input *rows, size_t n, float *histogram, float *scores);
+size_t rooms(const rooms_input *rows, size_t n, float *histogram, float *scores)
+{
+    rooms_histogram(rows, n, histogram);
+    rooms_scores(histogram, scores);
+    return rooms_label(scores);
+}
+void streets(const old_streets_input *rows, size_t n, float *histogram);
+void streets(const old_streets_input *rows, size_t n, float *histogram)
+{
+    old_streets_histogram(rows, n, histogram);
+}
+void histogram(const bowsaw_input *rows, size_t n, float *out);
+void histogram(const bowsaw_input *rows, size_t n, float *out) { bowsaw_histogram(rows, n, out); }
+int sizes(void);
+int sizes(void) { return ROOMS_N_WORDS * 10000 + OLD_STREETS_N_WORDS * 100 + BOWSAW_N_WORDS; }
+const char *name(size_t place);
+const char *name(size_t place) { return rooms_classes[place]; }
+#ifdef __cplusplus
+}
+#endif
+"""
+
+
+@pytest.mark.parametrize("language", COMPILERS)
+def test_headers_of_other_names_fit_into_one_program(tmp_path, images, book, language):
+    bags, y = images
+    places = np.unique(y, return_inverse=True)[1]
+    coder, few = bs.BagOfWords(book), book.only(book.ids[:7])
+    soft = bs.BagOfWords(few, coding="soft", sharpness=20.0)
+    X = coder.transform(bags)
+    # Names of classes and descriptions stay as they are, whatever they hold.
+    names = np.array(["bowsaw_a", "BOWSAW_N_WORDS", "@ABOUT@"])
+    model = LinearModel.of(bs.HistogramClassifier(C=4.0).fit(X, names[places]), coder)
+    write_c_header(book, tmp_path / "rooms.h", model, descriptors="uint8", name="rooms")
+    write_c_header(soft, tmp_path / "old_streets.h", words="int8", name="old_streets")
+    write_c_header(few, tmp_path / "words.h", descriptors="uint8")
+    for header in ("rooms.h", "old_streets.h"):
+        text = (tmp_path / header).read_text("ascii")
+        defined = re.findall(r"bowsaw_\w*", text, re.IGNORECASE)
+        assert set(defined) == ({"bowsaw_a", "BOWSAW_N_WORDS"} if header == "rooms.h" else set())
+    library = compiled(tmp_path, TWO, language=language)
+    if library is None:
+        return
+    library.name.restype = ctypes.c_char_p
+    library.rooms.restype = ctypes.c_size_t
+    assert library.sizes() == 200707
+    assert [library.name(ctypes.c_size_t(i)).decode() for i in range(3)] == list(model.classes)
+    moved = bs.Codebook(small_words(few.words, "int8", "float32").restored(), scale=512)
+    streets = bs.BagOfWords(moved, coding="soft", sharpness=20.0).transform(bags)
+    plain, expected = bs.BagOfWords(few).transform(bags), model.scores(X)
+    for i in range(0, len(bags), 3):
+        rows, n = np.ascontiguousarray(bags[i]), ctypes.c_size_t(len(bags[i]))
+        found, out = np.empty(20, np.float32), np.empty(3, np.float32)
+        label = library.rooms(pointer(rows), n, pointer(found), pointer(out))
+        assert np.array_equal(found, X[i])
+        np.testing.assert_allclose(out, expected[i], rtol=1e-5, atol=1e-5)
+        assert label == np.argmax(expected[i])
+        assert np.array_equal(histogram_in_c(library, rows, 7), plain[i])
+        floats, shares = rows.astype(np.float32), np.empty(7, np.float32)
+        library.streets(pointer(floats), n, pointer(shares))
+        assert np.abs(shares - streets[i]).max() <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "Rooms",
+        "1st",
+        "_a",
+        "a_",
+        "a__b",
+        "a-b",
+        "größe",
+        "a b",
+        "a\n",
+        "a" * 41,
+        None,
+        3,
+        "int",
+        "class",
+        "restrict",
+        "co_await",
+        "xor",
+        "typeof",
+    ],
+)
+def test_names_that_c_and_cpp_would_not_take_are_refused(tmp_path, book, wrong):
+    with pytest.raises(ParameterError, match="name must"):
+        write_c_header(book, tmp_path / "words.h", name=wrong)
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- what does not fit -----------------------------------------------------------------------------

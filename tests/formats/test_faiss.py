@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 
 import faiss
@@ -10,6 +11,7 @@ import pytest
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.formats.faiss import read_faiss, write_faiss
+from bowsaw.formats.vocabulary import load
 
 # Its threads wait for each other in turns where others work as well.
 faiss.omp_set_num_threads(1)
@@ -115,11 +117,40 @@ def test_other_indexes_are_refused_with_the_reason(description, told):
         read_faiss(written(index))
 
 
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("HNSW8", "all"),
+        ("SQ8", "about"),
+        ("Flat,RFlat", "all"),
+        ("IVF5_HNSW8,Flat", "quantiser"),
+        ("IDMap,HNSW8", "all"),
+    ],
+)
+def test_what_the_refusal_advises_gives_the_words(description, expected, tmp_path):
+    index = faiss.index_factory(8, description)
+    index.train(ROWS)
+    index.add_with_ids(ROWS, np.arange(len(ROWS))) if "IDMap" in description else index.add(ROWS)
+    path = tmp_path / "x.faiss"
+    faiss.write_index(index, str(path))
+    with pytest.raises(FormatError) as told:
+        load(path)
+    # The very code of the message.
+    code = re.search(r"bowsaw\.(Codebook\(.*\)) takes its vectors", str(told.value))[1]
+    words = eval(code, {"Codebook": Codebook, "index": faiss.read_index(str(path))}).words
+    if expected == "quantiser":
+        # Not the database, which the index itself would hand out.
+        centres = faiss.downcast_index(index.quantizer).storage
+        np.testing.assert_array_equal(words, centres.reconstruct_n(0, 5))
+    else:
+        np.testing.assert_allclose(words, ROWS, atol=0.05 if expected == "about" else 0)
+
+
 def test_an_index_without_words_and_one_of_bits_are_refused():
     with pytest.raises(FormatError, match="no word was added"):
         read_faiss(written(faiss.IndexFlatL2(4)))
     bits = faiss.serialize_index_binary(faiss.IndexBinaryFlat(8)).tobytes()
-    with pytest.raises(FormatError, match="Hamming"):
+    with pytest.raises(FormatError, match=r"Hamming.* «bowsaw train»"):
         read_faiss(io.BytesIO(bits))
 
 

@@ -139,7 +139,7 @@ def test_a_pickle_is_refused_by_its_name(tmp_path):
         with pytest.raises(ParameterError, match="would be a pickle"):
             save(Codebook([[1.0]]), tmp_path / name)
     joblib.dump(kmeans, tmp_path / "k.gz", compress=("gzip", 3))
-    with pytest.raises(FormatError, match="packed pickle"):
+    with pytest.raises(FormatError, match=r"packed pickle.*from_sklearn"):
         load(tmp_path / "k.gz")
 
 
@@ -152,6 +152,19 @@ def test_what_is_not_there_and_what_is_unknown_is_told(tmp_path):
         load(tmp_path / "notes.txt")
     with pytest.raises(ParameterError, match=r"must end in one of \.safetensors, .*; got x\.txt"):
         save(Codebook([[1.0]]), "x.txt")
+
+
+def test_a_remedy_of_the_reader_s_own_comes_instead_of_the_one_for_damage():
+    anew = "Write it anew with the tool that it came from"
+    damaged = b'%YAML:1.0\n---\n"a. b": 1\n"a. b": 2\n'
+    with pytest.raises(FormatError, match=rf"two things called 'a\. b'\. {anew}"):
+        read(io.BytesIO(damaged), "x.yml")
+    hdf5 = b"\x89HDF\r\n\x1a\n" + bytes(100)
+    with pytest.raises(FormatError, match=r"it is HDF5, which is not read\. Save it") as told:
+        read(io.BytesIO(hdf5), "x.mat")
+    assert anew not in str(told.value)
+    again = pickle.loads(pickle.dumps(told.value.__cause__))
+    assert str(again) == str(told.value.__cause__)
 
 
 @pytest.mark.parametrize("end", [*ENDS, ""])

@@ -89,7 +89,7 @@ def test_bags_may_be_a_list_and_a_codebook_an_array(coding, transfer):
     options = {"coding": coding, "transfer": transfer, "n_jobs": 1}
     expected = whatif(bs.Codebook(BOOK.words), BAGS, **options).reset([4, 2, 9, 8, 1, 0, 3])
     arrays = [bag.tolist() for bag in BAGS]
-    for bags in (arrays, iter(arrays), [np.array(array) for array in arrays]):
+    for bags in (arrays, tuple(arrays), [np.array(array) for array in arrays]):
         found = whatif(BOOK.words.tolist(), bags, **options).reset([4, 2, 9, 8, 1, 0, 3])
         assert_same(found, expected)
 
@@ -321,7 +321,7 @@ def test_what_infers_from_descriptors_takes_no_histograms(coding, transfer):
         ("scenes.store", DataError, "expected Bags or a list of arrays; got str"),
         (7, DataError, "expected Bags or a list of arrays; got int"),
         ([np.zeros(2)], DataError, "bag 0 must be two-dimensional"),
-        ([[[0.0, np.nan]]], DataError, "values must be finite; row 0 holds NaN"),
+        ([[[0.0, np.nan]]], DataError, "bag 0 must be finite; row 0 holds NaN"),
         ([[["a", "b"]]], DataError, "bag 0 must be numbers"),
         ([np.zeros((5, 3))], MismatchError, "words of 2 dimensions, the bags descriptors of 3"),
     ],

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import coo_array, csr_array
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
@@ -19,10 +21,11 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 import bowsaw as bs
 import bowsaw.selection.refinement
-from bowsaw.errors import DataError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.recommendation import deal
 from bowsaw.selection.folds import check_groups
 from bowsaw.selection.nested import N_PARTS
+from bowsaw.selection.routing import of_rows
 
 N = 32
 GROUPS = np.array([f"place {i // 2}" for i in range(N)])
@@ -210,10 +213,10 @@ def test_a_search_hands_each_fold_its_groups():
 def test_without_routing_a_fold_has_no_groups():
     result = cross_validate(refinement(), BAGS, Y, cv=2, scoring=lambda *_: 0.0)
     assert len(result["test_score"]) == 2
-    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-        refinement().fit(BAGS, Y, sample_weight=np.ones(N))
-    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-        path().fit(BAGS, Y, sample_weight=np.ones(N))
+    for make, part in ((refinement, "start"), (path, "classifier")):
+        told = rf"sample_weight, and hands metadata on to its {part} only with enable_metadata_rout"
+        with pytest.raises(ParameterError, match=told):
+            make().fit(BAGS, Y, sample_weight=np.ones(N))
 
 
 @pytest.mark.usefixtures("routing")
@@ -234,6 +237,31 @@ def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
         assert np.array_equal(weights, weight[rows])
     router = get_routing_for_object(made)
     assert router.consumes("fit", ["groups", "weight", "colour"]) == {"groups", "weight"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(list, tuple, np.asarray, pd.Series, lambda v: pd.Series(v, index=np.arange(N) + 7)),
+        *(lambda v: pd.DataFrame({"a": v}), lambda v: csr_array(v[:, None])),
+        lambda v: coo_array(v[:, None]),
+    ],
+    ids=["list", "tuple", "array", "series", "indexed series", "frame", "csr", "coo"],
+)
+def test_an_entry_a_bag_is_chosen_from_any_container(made):
+    values, rows = np.arange(N) + 0.5, np.array([5, 0, 5, N - 1])
+    found = of_rows({"given": made(values)}, BAGS, rows)["given"]
+    plain = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+    assert plain.ravel().tolist() == values[rows].tolist()
+    kind = type(made(values))
+    assert isinstance(found, {tuple: list, coo_array: csr_array}.get(kind, kind))
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * N, b"x" * N, dict.fromkeys(range(N)), 3, None, np.array(3.0), np.ones(N + 1)]
+)
+def test_what_is_not_an_entry_a_bag_stays(value):
+    assert of_rows({"given": value}, BAGS, np.array([0]))["given"] is value
 
 
 @pytest.mark.usefixtures("routing")

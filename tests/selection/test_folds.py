@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,10 +49,47 @@ def test_groups_are_dealt_whole_and_leave_a_class_that_has_two(seed, n_folds, n_
     assert n_groups_of(labels, groups).tolist() == np.bincount(of_group, minlength=3).tolist()
 
 
-def test_groups_of_several_classes_go_by_the_most_frequent():
-    labels, groups = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, 1])
-    assert n_groups_of(labels, groups).tolist() == [2, 2]
-    assert set(deal(labels, 2, rng(), groups).tolist()) == {0, 1}
+def lacking(folds, table):
+    """How many pairs of a fold and a class have no bag; the folds of groups, and their bags."""
+    has = np.zeros((int(folds.max()) + 1, table.shape[1]))
+    np.add.at(has, folds, table)
+    return int((has == 0).sum())
+
+
+@given(seeds, st.integers(2, 5), st.integers(1, 4))
+def test_groups_of_one_class_bring_it_into_every_fold(seed, n_folds, n_more):
+    of_group = np.concatenate([np.repeat([0, 1, 2], n_folds), rng(seed).integers(0, 3, n_more)])
+    groups = np.repeat(np.arange(len(of_group)), rng(seed).integers(1, 20, len(of_group)))
+    folds = deal(of_group[groups], n_folds, rng(seed), groups)
+    for number in range(3):
+        assert len(set(folds[of_group[groups] == number])) == n_folds
+
+
+@given(seeds, st.integers(2, 5), st.integers(0, 9))
+def test_groups_of_all_classes_bring_them_into_every_fold(seed, n_folds, n_more):
+    table = rng(seed).integers(1, 9, (n_folds + n_more, 4))
+    groups, labels = (
+        np.repeat(axis, table.ravel()) for axis in np.indices(table.shape).reshape(2, -1)
+    )
+    folds = deal(labels, n_folds, rng(seed), groups)
+    assert lacking(folds, np.eye(4)[labels]) == 0
+
+
+def test_groups_of_several_classes_serve_all_of_them_nearly_wherever_that_can_be():
+    n_found = n_there = 0
+    for seed in range(150):
+        draws, n_folds = rng(seed), 2 + seed % 2
+        table = draws.integers(1, 4, (6, 3)) * (draws.random((6, 3)) < 0.6)
+        table = table[table.any(axis=1)]
+        labels = np.tile(np.arange(3), len(table)).repeat(table.ravel())
+        groups = np.arange(len(table)).repeat(table.sum(axis=1))
+        every = (np.array((0, *folds)) for folds in product(range(n_folds), repeat=len(table) - 1))
+        if any(folds.max() == n_folds - 1 and not lacking(folds, table) for folds in every):
+            n_there += 1
+            n_found += not lacking(deal(labels, n_folds, draws, groups), np.eye(3)[labels])
+    assert n_there > 80
+    # By the most frequent class alone it was three in four.
+    assert n_found >= 0.97 * n_there
 
 
 def test_names_of_groups_do_not_matter():

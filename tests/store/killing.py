@@ -53,9 +53,10 @@ def without_sync() -> None:
 
 
 def run(images: Path, store: Path, options: dict[str, Any]) -> None:
+    from pictures import RowPixels
+
     from bowsaw.images.folder import ImageFolder
     from bowsaw.store import extract
-    from conftest import RowPixels
 
     without_sync()
     descriptor = RowPixels(level=options.get("level", 0))
@@ -107,7 +108,7 @@ class Scenario:
     """One kind of extraction, from a given state to what a fresh extraction gives."""
 
     def __init__(self, folder: Path, images: Path, before: Path | None, **options: Any) -> None:
-        from conftest import snapshot
+        from pictures import snapshot
 
         self.snapshot = snapshot
         self.store = folder / "killed.store"
@@ -186,8 +187,9 @@ class Scenario:
 
 def main(folder: Path) -> dict[str, object]:
     # Children that are forked find everything imported.
+    from pictures import write_images
+
     import bowsaw.store
-    from conftest import write_images
 
     assert bowsaw.store
     old, new, before = folder / "old", folder / "new", folder / "before.store"

@@ -462,7 +462,7 @@ def test_a_full_disk_under_the_catalogue_is_told_as_such(images, run, tmp_path, 
 LIMITED = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
-from conftest import RowPixels
+from pictures import RowPixels
 from bowsaw.images.folder import ImageFolder
 from bowsaw.store import extract
 

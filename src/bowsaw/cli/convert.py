@@ -11,7 +11,6 @@ from pathlib import Path
 from bowsaw.cli.command import Command, Verb, counted, file_size
 from bowsaw.cli.options import check_output, number
 from bowsaw.codebook import Codebook
-from bowsaw.errors import ParameterError
 from bowsaw.formats.matrices import LAYOUTS
 from bowsaw.formats.vocabulary import load, lost_in, save, writer_of
 
@@ -55,9 +54,7 @@ def _run(command: Command) -> None:
     options = command.options
     source, target = Path(options.input), Path(options.output)
     writer_of(target)
-    check_output(options.output, target.suffix)
-    if target.exists() and source.exists() and target.samefile(source):
-        raise ParameterError(f"the output {target} is the input itself. Choose another name.")
+    check_output(options.output, target.suffix, input=options.input)
     book = load(source, variable=options.variable, layout=options.layout, scale=options.scale)
     save(book, target)
     lost = lost_in(book, target)

@@ -48,7 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(command: Command) -> None:
     options = command.options
-    check_output(options.output, ".npz")
+    check_output(options.output, ".npz", codebook=options.codebook)
     book, store = load(options.codebook), open_store(options.store)
     coder = BagOfWords(
         codebook=book, n_jobs=options.jobs, parallel=options.scheduler, **coding_of(options)

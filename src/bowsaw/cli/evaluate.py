@@ -75,7 +75,7 @@ def _run(command: Command) -> None:
             "Give one of them."
         )
     if options.output:
-        check_output(options.output, ".json")
+        check_output(options.output, ".json", codebook=options.codebook)
     book = load(options.codebook) if options.codebook else None
     store = open_store(options.store)
     splits = options.splits

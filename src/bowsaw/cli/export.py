@@ -23,6 +23,11 @@ from bowsaw.formats.vocabulary import load
 _TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 
+def _name(text: str) -> str:
+    """Read the beginning of names in C, which is not a path."""
+    return text
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("codebook", metavar="CODEBOOK", help="made by bowsaw train or prune")
     parser.add_argument(
@@ -50,6 +55,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how a C header stores words; 8 bits move them a little, as it tells "
         f"(default: {default(write_c_header, 'words')})",
     )
+    parser.add_argument(
+        "--name",
+        type=_name,
+        metavar="NAME",
+        help="what all that a C header defines begins with, so that several fit into one program "
+        f"(default: {default(write_c_header, 'name')})",
+    )
     group = parser.add_argument_group("coding", "Without a classifier:")
     group.add_argument(
         "--coding",
@@ -72,9 +84,12 @@ def _run(command: Command) -> None:
         raise ParameterError(
             f"the output must be a file name that ends in .onnx or .h; got {options.output}."
         )
-    check_output(options.output, suffix)
-    if options.type and suffix != ".h":
-        raise ParameterError("--type is for C headers (.h), and the output is a graph. Drop it.")
+    check_output(options.output, suffix, codebook=options.codebook, classifier=options.classifier)
+    for flag in ("type", "name"):
+        if getattr(options, flag) is not None and suffix != ".h":
+            raise ParameterError(
+                f"--{flag} is for C headers (.h), and the output is a graph. Drop it."
+            )
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
@@ -91,7 +106,10 @@ def _run(command: Command) -> None:
         write_onnx(coder, options.output, model, descriptors=options.descriptors)
     else:
         kind: Any = _TYPES[options.type or default(write_c_header, "words")]
-        write_c_header(coder, options.output, model, words=kind, descriptors=options.descriptors)
+        called = {} if options.name is None else {"name": options.name}
+        write_c_header(
+            coder, options.output, model, words=kind, descriptors=options.descriptors, **called
+        )
     command.say(
         f"{options.output}: {_told(coder, model)} ({file_size(Path(options.output).stat().st_size)}"
         f"); takes {options.descriptors} descriptors {unit_of(book)}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from bowsaw.cli.options import (
     split_of,
 )
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier
 from bowsaw.formats.classifier import save_classifier
 from bowsaw.formats.vocabulary import load
@@ -68,11 +67,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(command: Command) -> None:
     options = command.options
-    check_output(options.output, ".safetensors")
-    source, target = Path(options.codebook), Path(options.output)
-    if target.exists() and source.exists() and target.samefile(source):
-        raise ParameterError(f"the output {target} is the codebook itself. Choose another name.")
+    check_output(options.output, ".safetensors", codebook=options.codebook)
     book, store = load(options.codebook), open_store(options.store)
+    # The words of another tool do not know what they code; the classifier then tells predict.
+    book = book.described(store.description)
     coder = BagOfWords(book, n_jobs=options.jobs, **coding_of(options))
     classifier = HistogramClassifier(options.mapping, C=options.C, n_jobs=options.jobs)
     # What does not fit should be told before the work begins.

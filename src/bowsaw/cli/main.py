@@ -7,6 +7,7 @@ whatever goes wrong from then on, Ctrl-C during a slow import included, ends in 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -146,7 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, signals = None, _Signals()
     try:
         with signals:
-            options = parser(words[0]).parse_args(words)
+            top = parser(words[0])
+            _check_names(top, words)
+            options = top.parse_args(words)
             options.typed = words
             signals.check()
             _run(options)
@@ -160,6 +163,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(_text(error))
         return error.exit_code if isinstance(error, BowsawError) else 1
     return 0
+
+
+def _check_names(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Refuse what no shell hands over, but a caller in Python may: every system call would fail."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            top.error(f"{word!r} has a character that no file can be named with here")
 
 
 def _run(options: argparse.Namespace) -> None:

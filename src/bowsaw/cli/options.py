@@ -264,13 +264,23 @@ def open_store(path: str) -> Store:
     return store
 
 
-def check_output(path: str, suffix: str) -> None:
-    """Raise a ParameterError when a file could not be written at the end of the work."""
+def check_output(path: str, suffix: str, **read: str | None) -> None:
+    """Raise a ParameterError when a file could not be written at the end of the work.
+
+    ``read`` are the files that the work begins with, by what they are: the output must not be one
+    of them, by any name, since it would take its place.
+    """
     target = Path(path)
     if target.suffix != suffix:
         raise ParameterError(f"the output must be a file name that ends in {suffix}; got {path}.")
     if target.is_dir():
         raise ParameterError(f"the output {path} is a folder. Choose another name.")
+    for what, source in read.items():
+        if source is not None and _are_one_file(target, Path(source)):
+            raise ParameterError(
+                f"the output {path} is the {what} itself ({source}), which would be lost. Choose "
+                "another output."
+            )
     if not target.absolute().parent.is_dir():
         raise ParameterError(f"{target.parent} is not a folder. Make it, or choose another output.")
     try:
@@ -281,3 +291,12 @@ def check_output(path: str, suffix: str) -> None:
             f"nothing can be written in the folder {target.parent} ({error.strerror}). Choose "
             "another output."
         ) from error
+
+
+def _are_one_file(one: Path, other: Path) -> bool:
+    """Return whether two names are of one file, also through links."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        # One is not there, or cannot be looked at: whoever reads it says so.
+        return False

@@ -48,7 +48,7 @@ def _run(command: Command) -> None:
     options = command.options
     book, model = load(options.codebook), load_classifier(options.classifier)
     coder = model.coder(book, n_jobs=options.jobs)
-    sift = described_as(book)
+    sift = described_as(coder.words_in_use())
     files = [file for given in options.pictures for file in _files(given)]
 
     def describe(file: str) -> Any:

@@ -26,7 +26,7 @@ from bowsaw.cli.partial import PartialFiles
 from bowsaw.cli.pruning import METHODS, SEARCH, Result, Task, task_of
 from bowsaw.errors import ParameterError, SpaceError
 from bowsaw.evaluation.path import PruningPath
-from bowsaw.formats.safetensors import save
+from bowsaw.formats.vocabulary import save
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.make import SCORES
 from bowsaw.selection.annealing import Annealing
@@ -154,11 +154,7 @@ def _no_space(error: SpaceError, files: PartialFiles) -> SpaceError:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse what cannot be done together, before anything is read."""
-    check_output(options.output, ".safetensors")
-    if Path(options.output).resolve() == Path(options.codebook).resolve():
-        raise ParameterError(
-            f"the output {options.output} is the codebook itself. Choose another output."
-        )
+    check_output(options.output, ".safetensors", codebook=options.codebook)
     if options.max_loss is not None and options.sharpness == "auto":
         raise ParameterError(
             "--sharpness auto is chosen by the labels of all the images, and --max-loss tests on "

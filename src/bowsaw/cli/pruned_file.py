@@ -18,7 +18,7 @@ from typing import Any
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.formats.safetensors import save
+from bowsaw.formats.vocabulary import save
 
 LONGEST = -1.23457e-100
 """No number of six digits takes more room in a file."""

@@ -20,7 +20,7 @@ from bowsaw.cli.options import (
 )
 from bowsaw.cli.scheduler import add_scheduler
 from bowsaw.clustering.kmeans import KMeansCodebook
-from bowsaw.formats.safetensors import save
+from bowsaw.formats.vocabulary import save
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw.bags import Bags
 from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
+from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.images.decode import Picture, read_picture
 from bowsaw.parallel import ordered_map
@@ -79,8 +79,8 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         if self.on_error not in ("raise", "empty"):
             raise ParameterError(f"on_error must be 'raise' or 'empty'; got {self.on_error!r}.")
         if self.max_side is not None:
-            check_whole("max_side", self.max_side, 1, "pixel, or None")
-        check_whole("max_pixels", self.max_pixels, 1, "pixel")
+            check_whole(self.max_side, "max_side", 1, "of pixels (or None)")
+        check_whole(self.max_pixels, "max_pixels", 1, "of pixels")
 
     def load(self, source: Any) -> Picture:
         """Read one picture as this descriptor wants it, or raise an ImageError with the reason."""
@@ -170,11 +170,3 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def check_whole(name: str, value: object, least: int, unit: str) -> None:
-    """Raise a ParameterError unless ``value`` is a whole number, at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ParameterError(
-            f"{name} must be a whole number, at least {least} {unit}; got {value!r}."
-        )

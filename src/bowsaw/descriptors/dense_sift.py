@@ -34,8 +34,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checks import check_whole
 from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS, cell_maps, gather
-from bowsaw.descriptors.base import Descriptor, Descriptors, Positions, check_whole
+from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
 from bowsaw.errors import ParameterError
 
 N_CELLS = 4
@@ -104,13 +105,13 @@ class DenseSift(Descriptor):
     def validate(self) -> None:
         """Raise a ParameterError when a parameter is out of range."""
         super().validate()
-        check_whole("patch", self.patch, N_CELLS, "pixels")
+        check_whole(self.patch, "patch", N_CELLS, "of pixels")
         if self.patch % N_CELLS:
             raise ParameterError(
                 f"patch must be a multiple of {N_CELLS} pixels; got {self.patch}. Take "
                 f"{self.patch - self.patch % N_CELLS}."
             )
-        check_whole("step", self.step, 1, "pixel")
+        check_whole(self.step, "step", 1, "of pixels")
         if not (isinstance(self.min_contrast, numbers.Real) and 0 <= self.min_contrast < np.inf):
             raise ParameterError(
                 f"min_contrast must be a finite number, at least 0; got {self.min_contrast!r}."

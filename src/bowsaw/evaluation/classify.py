@@ -213,8 +213,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
-                f"y must name at least 2 classes; got 1 class, {self.classes_[0]!r}. Add training "
-                "rows of another class."
+                f"y must name at least 2 classes; got 1 class, {self.classes_.tolist()[0]!r}. Add "
+                "training rows of another class."
             )
         together = check_groups(groups, len(labels))
         mapped = self._map(X)
@@ -306,8 +306,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         unknown = ~np.isin(names, self.classes_)
         if unknown.any():
             raise DataError(
-                f"y_validation holds the class {names[unknown][0]!r}, which y does not. Choose C "
-                f"on the {len(self.classes_)} classes of y."
+                f"y_validation holds the class {names[unknown].tolist()[0]!r}, which y does not. "
+                f"Choose C on the {len(self.classes_)} classes of y."
             )
         return held, np.searchsorted(self.classes_, names)
 
@@ -318,8 +318,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         if sizes.min() < 2:
             what = "row" if groups is None else "group"
             raise DataError(
-                f"class {self.classes_[sizes.argmin()]!r} has 1 {what}, and cross-validation needs "
-                "2 of each class. Give validation rows, or a number as C."
+                f"class {self.classes_.tolist()[sizes.argmin()]!r} has 1 {what}, and "
+                "cross-validation needs 2 of each class. Give validation rows, or a number as C."
             )
         fold = deal(labels, self.cv, stream(seed_from(self.random_state), "folds"), groups)
         check_all_are_seen(fold, labels, self.classes_)

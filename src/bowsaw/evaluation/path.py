@@ -85,7 +85,7 @@ class PruningPath(Selector):
         Any scikit-learn classifier of histograms, cloned for every fold and stop; None for
         ``HistogramClassifier(C=4.0)``.
     cv : int, default=5
-        Folds of the estimate; as many as the smallest class has bags, if that is less.
+        Folds of the estimate; as many as the smallest class has bags (or groups), if that is less.
     checkpoint : path-like or None, default=None
         A file that is written after every stop: a fit that was interrupted goes on from it and
         gives the same words. Folds of the estimate have files of their own beside it. All are
@@ -281,7 +281,7 @@ class PruningPath(Selector):
 
     def _estimate(self, task: Task) -> tuple[SizeEstimate, ...]:
         """Make the table of the estimate, as a part of a task."""
-        folds = deal(self._labels, self.cv, self.seed_, self._groups)
+        folds = deal(self._labels, self.cv, self.seed_, self._groups, self.classes_)
         n_folds = int(folds.max()) + 1
         found = np.empty((n_folds, len(self.sizes_)))
         show = bool(self.verbose) and not task.heard

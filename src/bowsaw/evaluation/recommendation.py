@@ -106,12 +106,16 @@ def deal(
     n_folds: int,
     seed: int,
     groups: NDArray[np.int64] | None = None,
+    classes: NDArray[Any] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the fold of each bag, every class spread evenly over as many folds as it allows.
+    """Return the fold of each bag, the bags of each class spread evenly.
 
     There are no more folds than the smallest class has bags, so that each class is tested in each
     fold; two bags of each class at least are needed. With ``groups``, which are dealt as a whole
-    (:mod:`bowsaw.selection.folds`), that is: no more than it has groups, and two groups.
+    (:mod:`bowsaw.selection.folds`), that is: no more than it has groups, and two groups. Groups of
+    one class are spread likewise. Groups of several classes may leave a fold without bags of some
+    class, and then its accuracy is that of the others; folds whose *training* bags would lack a
+    class are refused, in the words of ``classes``, the classes' names.
 
     Examples
     --------
@@ -121,15 +125,16 @@ def deal(
     ([0, 0, 1, 1], [0, 1])
     """
     sizes = n_groups_of(labels, groups)
+    names = np.arange(len(sizes)) if classes is None else classes
     if sizes.min() < 2:
         what = "bags" if groups is None else "groups"
         raise DataError(
-            f"an estimate needs at least 2 {what} of each class; class number "
-            f"{int(sizes.argmin())} has {int(sizes.min())}. Add {what}, or leave the class out."
+            f"an estimate needs at least 2 {what} of each class; class {names[sizes.argmin()]!s} "
+            f"has {int(sizes.min())}. Add {what}, or leave the class out."
         )
     rng = stream(seed, "path", "folds")
     folds = deal_to_folds(labels, min(n_folds, int(sizes.min())), rng, groups)
-    check_all_are_seen(folds, labels, np.arange(len(sizes)))
+    check_all_are_seen(folds, labels, names)
     return folds
 
 

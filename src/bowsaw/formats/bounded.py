@@ -7,7 +7,8 @@ never more than ``MOST_BYTES``. Words of real vocabularies shrink to a half or a
 meets the limit.
 
 Every reader here and beside raises ``FormatError`` with a reason that is a part of a sentence:
-whoever knows the file's name puts it in front.
+whoever knows the file's name puts it in front, and says what to do about damage behind it. Where
+something else helps, a reader raises ``RefusedError``, which carries a remedy of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +35,29 @@ _ANY_FILE = 2**20
 _PIECE = 2**16
 _MOST_MEMBERS = 1000
 _LONGEST_NAME = 100
+
+
+class RefusedError(FormatError):
+    """Why a file is not read, and what to do instead.
+
+    Parameters
+    ----------
+    reason : str
+        A part of a sentence, as of any reader.
+    remedy : str
+        A sentence.
+
+    Examples
+    --------
+    >>> str(RefusedError("it is HDF5, which is not read", "Save it in another version."))
+    'it is HDF5, which is not read. Save it in another version.'
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason, remedy)
+
+    def __str__(self) -> str:
+        return ". ".join(self.args)
 
 
 def allowance(n_packed: int) -> int:

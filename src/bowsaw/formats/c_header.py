@@ -20,7 +20,8 @@ less than twice that. The codes are those of Python with the moved words, as `sm
 them. Where descriptors are uint8 and the words lie in 0…255, as those of dense SIFT do, uint8 has
 the step 1 and all arithmetic is that of 32-bit integers.
 
-Weights are float32, with the classifier's scale multiplied in; sums are ``BOWSAW_REAL``.
+Weights are float32, with the classifier's scale multiplied in; sums are ``BOWSAW_REAL``. Where a
+program has two headers, ``name`` tells them apart (:mod:`bowsaw.formats.c_names`).
 
 Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft coding needs
 n_words floats of stack beside them, and scores n_classes numbers.
@@ -29,6 +30,7 @@ n_words floats of stack beside them, and scores n_classes numbers.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Literal
@@ -41,6 +43,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
+from bowsaw.formats.c_names import USUAL, check_name, named
 from bowsaw.formats.linear_model import (
     DESCRIPTORS,
     LinearModel,
@@ -64,6 +67,7 @@ def write_c_header(
     *,
     words: Literal["float32", "uint8", "int8"] = "float32",
     descriptors: Literal["float32", "uint8"] = "float32",
+    name: str = USUAL,
 ) -> None:
     """Write words, coding and classifier as a C99 header.
 
@@ -79,6 +83,9 @@ def write_c_header(
         How words are stored; the small types move them a little, see the module's chapter.
     descriptors : {"float32", "uint8"}, default="float32"
         The type of the descriptors; the unit is that of the codebook's words either way.
+    name : str, default="bowsaw"
+        What all that the header defines begins with: ``bowsaw_code``, ``BOWSAW_N_WORDS``. Headers
+        of different names fit into one program.
 
     Examples
     --------
@@ -90,9 +97,10 @@ def write_c_header(
     >>> print(file.read_text().partition("bowsaw_words")[2].splitlines()[1])
     {0.0f, 1.5f},
     """
-    for name, value, known in (("words", words, WORDS), ("descriptors", descriptors, DESCRIPTORS)):
+    for what, value, known in (("words", words, WORDS), ("descriptors", descriptors, DESCRIPTORS)):
         if value not in known:
-            raise ParameterError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+            raise ParameterError(f"{what} must be one of {', '.join(known)}; got {value!r}.")
+    check_name(name)
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
     parts = [
@@ -103,8 +111,12 @@ def write_c_header(
     if model is not None:
         parts.append(_classifier(model))
     parts.append("#endif\n")
+    text = named("\n".join(parts), name)
+    # Last, so that a name is put in front of nothing that others have written.
+    told = {"ABOUT": _about(bow, book), "CLASSES": _classes(model)}
+    text = re.sub("@(ABOUT|CLASSES)@", lambda mark: told[mark[1]], text)
     with atomic_write(path) as file:
-        file.write("\n".join(parts).encode("ascii"))
+        file.write(text.encode("ascii"))
 
 
 # -- the text --------------------------------------------------------------------------------------
@@ -117,20 +129,12 @@ def _head(
     descriptors: str,
     model: LinearModel | None,
 ) -> str:
-    about = {
-        "coding": bow.coding,
-        "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
-        "description": book.description,
-        "codebook": words_digest(book),
-    }
     uses_maths = bow.coding == "soft" or (model is not None and model.mapping == "sqrt")
-    # A comment must not end early, whatever a description holds.
-    told = json.dumps(about, sort_keys=True).replace("*/", "* /").replace("/*", "/ *")
     integers = words == "uint8" and _are_bytes(book, descriptors)
     distance = "int32_t" if integers else "BOWSAW_REAL"
     return f"""\
 /* {book.n_words} visual words of {book.n_dims} dimensions, written by bowsaw {__version__}.
-   {told}
+   @ABOUT@
 
    A descriptor is {book.n_dims} numbers of type bowsaw_input, {unit_of(book)}
    (BOWSAW_SCALE). */
@@ -154,6 +158,17 @@ typedef {distance} bowsaw_distance;
 """
 
 
+def _about(bow: BagOfWords, book: Codebook) -> str:
+    about = {
+        "coding": bow.coding,
+        "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
+        "description": book.description,
+        "codebook": words_digest(book),
+    }
+    # A comment must not end early, whatever a description holds.
+    return json.dumps(about, sort_keys=True).replace("*/", "* /").replace("/*", "/ *")
+
+
 def _are_bytes(book: Codebook, descriptors: str) -> bool:
     within = book.words.min() >= 0 and book.words.max() <= 255
     return bool(descriptors == "uint8" and within and book.n_dims <= _MOST_BYTE_DIMS)
@@ -164,14 +179,12 @@ def _words(
     kind: Literal["float32", "uint8", "int8"],
     descriptors: Literal["float32", "uint8"],
 ) -> str:
-    lines = []
+    lines, entry = [], "bowsaw_words[k][d]"
     if kind == "float32":
         table: NDArray[Any] = book.words
-        entry = "bowsaw_words[k][d]"
     else:
         found = small_words(book.words, kind, descriptors)
         table = found.values
-        entry = "bowsaw_words[k][d]"
         lines += [
             "/* No word lies farther from what is stored of it than this; 1 is a norm of 1. */",
             f"#define BOWSAW_WORD_ERROR {_number(_above(found.error / book.scale))}",
@@ -296,14 +309,13 @@ def _soft(bow: BagOfWords, book: Codebook) -> str:
 
 def _classifier(model: LinearModel) -> str:
     weights = (model.weights * model.scale).T.astype(np.float32)
-    names = ", ".join(_text(str(name)) for name in model.classes)
     mapped = "(BOWSAW_REAL)sqrt(histogram[k])" if model.mapping == "sqrt" else "histogram[k]"
     return "\n".join(
         [
             f"#define BOWSAW_N_CLASSES {len(model.classes)}",
             f"#define BOWSAW_N_MACHINES {len(model.weights)}",
             "",
-            f"static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {{{names}}};",
+            "static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {@CLASSES@};",
             "",
             "static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = "
             f"{_row(_literals(model.intercepts.astype(np.float32)))};",
@@ -314,6 +326,10 @@ def _classifier(model: LinearModel) -> str:
             _SCORES.replace("MAPPED", mapped),
         ]
     )
+
+
+def _classes(model: LinearModel | None) -> str:
+    return "" if model is None else ", ".join(_text(str(name)) for name in model.classes)
 
 
 _SCORES = """

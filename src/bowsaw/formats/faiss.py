@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Source
+from bowsaw.formats.bounded import RefusedError, Source
 from bowsaw.formats.matrices import Axes, Matrices
 
 FLAT = (b"IxF2", b"IxFI", b"IxFl")
@@ -36,17 +36,15 @@ WITH_IDS = (b"IxMp", b"IxM2")
 
 _INNER_PRODUCT, _L2 = 0, 1
 _ONE_LENGTH = 1e-3
+_BITS = b"IB"
 _OTHERS = {
     b"IxPT": "with a transform in front (its words live in other axes than the descriptors)",
-    b"IHNf": "a graph (HNSW)",
+    b"IHNf": "that is a graph (HNSW)",
     b"IxPq": "of product codes, which are no words",
     b"IxSQ": "of scalar codes, which are rounded words",
     b"IxRF": "with a second stage that refines",
     b"IBxF": "of bits, compared by their Hamming distance",
 }
-_REMEDY = (
-    "In Python, bowsaw.Codebook(index.reconstruct_n(0, index.ntotal)) takes the words of any index"
-)
 
 
 def read_faiss(file: BinaryIO) -> Matrices:
@@ -57,15 +55,15 @@ def read_faiss(file: BinaryIO) -> Matrices:
         _head(source)
         kinds.append(source.take(4, "the index inside"))
         if kinds[1] not in FLAT:
-            raise _unknown(kinds[1])
+            raise _unknown(kinds)
     elif kinds[0] in IVF:
         _head(source)
         n_lists = source.number("<u8", "the number of lists")
         source.take(8, "the number of probes")
         kinds.append(source.take(4, "the quantiser"))
         if kinds[1] not in FLAT:
-            raise _unknown(kinds[1])
-    words = _flat(source, kinds[-1])
+            raise _unknown(kinds)
+    words = _flat(source, kinds)
     ids = None
     if kinds[0] in IVF and len(words) != n_lists:
         raise FormatError(f"its quantiser has {len(words):,} words for {n_lists:,} lists")
@@ -104,14 +102,15 @@ def _head(source: Source) -> tuple[int, int, int]:
     return n_dims, n_rows, metric
 
 
-def _flat(source: Source, kind: bytes) -> NDArray[np.float32]:
-    if kind not in FLAT:
-        raise _unknown(kind)
+def _flat(source: Source, kinds: list[bytes]) -> NDArray[np.float32]:
+    if kinds[-1] not in FLAT:
+        raise _unknown(kinds)
     n_dims, n_rows, metric = _head(source)
     if metric not in (_INNER_PRODUCT, _L2):
-        raise FormatError(
+        raise RefusedError(
             f"its metric is faiss's number {metric}, neither L2 nor the inner product, and words "
-            "are the nearest by Euclidean distance here"
+            "are the nearest by Euclidean distance here",
+            _by_hand(kinds),
         )
     if source.number("<u8", "the number of values") != n_rows * n_dims:
         raise FormatError(f"it has other than {n_rows:,} × {n_dims:,} values: it is damaged")
@@ -123,13 +122,27 @@ def _flat(source: Source, kind: bytes) -> NDArray[np.float32]:
             lengths = np.sqrt(np.einsum("ij,ij->i", words, words, dtype=np.float64))
         # Written so that NaN is refused as well.
         if not np.ptp(lengths) <= _ONE_LENGTH * lengths.max():
-            raise FormatError(
+            raise RefusedError(
                 f"it compares by inner product and its words have lengths {lengths.min():.4g} to "
-                f"{lengths.max():.4g}: the nearest word would be another one. {_REMEDY}"
+                f"{lengths.max():.4g}: the nearest word would be another one",
+                _by_hand(kinds),
             )
     return words
 
 
-def _unknown(kind: bytes) -> FormatError:
-    told = _OTHERS.get(kind, "of a kind that is not read here")
-    return FormatError(f"it is or contains an index {told} ({kind!r}). {_REMEDY}")
+def _unknown(kinds: list[bytes]) -> RefusedError:
+    told = _OTHERS.get(kinds[-1], "of a kind that is not read here")
+    within = "is" if len(kinds) == 1 else "contains"
+    return RefusedError(f"it {within} an index {told} ({kinds[-1]!r})", _by_hand(kinds))
+
+
+def _by_hand(kinds: list[bytes]) -> str:
+    """Say how faiss hands out the vectors of the index that holds the words."""
+    if kinds[0].startswith(_BITS):
+        return "Describe the images by floats such as SIFT, and train words with «bowsaw train»."
+    # The vectors of an IVF index itself are its database, not its words.
+    part = ".quantizer" if kinds[0] in IVF else ".index" if kinds[0] in WITH_IDS else ""
+    return (
+        "In Python, index = faiss.read_index(…), and bowsaw.Codebook("
+        f"index{part}.reconstruct_n(0, index{part}.ntotal)) takes its vectors as words."
+    )

@@ -238,7 +238,7 @@ class LinearModel:
 
     def coder(self, codebook: Codebook | ArrayLike, *, n_jobs: int | None = -1) -> BagOfWords:
         """Return the coder of this model's histograms, or refuse another codebook."""
-        book = as_codebook(codebook)
+        book = as_codebook(codebook).described(self.description)
         if words_digest(book) != self.codebook:
             raise MismatchError(
                 f"the classifier was fitted to histograms of other words (digest "

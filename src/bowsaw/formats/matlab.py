@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Source, allowance, inflated, shown
+from bowsaw.formats.bounded import RefusedError, Source, allowance, inflated, shown
 from bowsaw.formats.matrices import Axes, Matrices
 
 OURS = b"MATLAB 5.0 MAT-file, written by bowsaw: one word a column"
 HDF5 = b"\x89HDF\r\n\x1a\n"
-
-_REMEDY = "Save it again in MATLAB with save('words.mat', 'words', '-v7')"
 
 _TYPES = {
     1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
@@ -62,14 +60,19 @@ def read_matlab(file: BinaryIO) -> Matrices:
     n_bytes = source.left
     begin = source.take(min(n_bytes, 8), "the header")
     if begin == HDF5:
-        raise FormatError(f"it is HDF5, which is not read. {_REMEDY}")
+        raise RefusedError(
+            "it is HDF5, which is not read",
+            "Save it again in MATLAB with save('words.mat', 'words', '-v7'), or take the matrix "
+            "out with h5py and write it with numpy.save.",
+        )
     if len(begin) == 8 and 0 in begin[:4]:
         file.seek(0)
         return _collected("MATLAB 4", Axes.UNKNOWN, _variables_of_4(Source(file)))
     header = begin + source.take(120, "the header")
     if header[124:126] in (b"\x00\x02", b"\x02\x00"):
-        raise FormatError(
-            f"it is of MATLAB's version 7.3, which is HDF5 and is not read. {_REMEDY}"
+        raise RefusedError(
+            "it is of MATLAB's version 7.3, which is HDF5 and is not read",
+            "Save it again in MATLAB with save('words.mat', 'words', '-v7').",
         )
     order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
     if order is None or header[124:126] != (b"\x00\x01" if order == "<" else b"\x01\x00"):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Archive, Source, shown
+from bowsaw.formats.bounded import Archive, RefusedError, Source, shown
 from bowsaw.formats.matrices import Axes, Matrices
 from bowsaw.store.histograms import FIELDS as HISTOGRAM_FIELDS
 
@@ -61,9 +61,9 @@ def read_npz(file: BinaryIO) -> Codebook | Matrices:
     if not members:
         raise FormatError(f"it is a zip file without arrays; it holds {shown(archive.names)}")
     if set(HISTOGRAM_FIELDS) <= set(members):
-        raise FormatError(
-            "it holds histograms («bowsaw encode» made them), not words. Name the codebook that "
-            "they were made with"
+        raise RefusedError(
+            "it holds histograms («bowsaw encode» made them), not words",
+            "Name the codebook that they were made with.",
         )
     arrays, refused = {}, {}
     for name, member in members.items():
@@ -188,9 +188,10 @@ def _our_codebook(
     arrays: dict[str, NDArray[Any]], metadata: dict[str, Any], refused: dict[str, str]
 ) -> Codebook:
     if metadata.get("format_version") != VERSION:
-        raise FormatError(
+        raise RefusedError(
             f"it has codebook format {shown(metadata.get('format_version'))}, and this version "
-            f"of bowsaw reads {VERSION}. Install the version that wrote it"
+            f"of bowsaw reads {VERSION}",
+            "Install the version that wrote it.",
         )
     names = {*arrays, *refused} - {"metadata"}
     if refused or not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:

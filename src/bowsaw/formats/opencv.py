@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Source, allowance, inflated, pieces, shown
+from bowsaw.formats.bounded import RefusedError, Source, allowance, inflated, pieces, shown
 from bowsaw.formats.matrices import Axes, Matrices
 from bowsaw.formats.opencv_nodes import BASE64, Node, json_nodes, xml_nodes, yaml_nodes
+from bowsaw.formats.trees import is_stored_tree, refuse_tree
 
 GZIP = b"\x1f\x8b"
 NAME = "vocabulary"
@@ -39,6 +40,7 @@ _TYPES = {
     "u": "<u1", "c": "<i1", "w": "<u2", "s": "<i2", "i": "<i4", "f": "<f4", "d": "<f8", "h": "<f2",
 }  # fmt: skip
 _N_HEAD = 24
+_N_BEGIN = 1000
 _MOST_NODES = 10_000
 _PIECE = 2**20
 _LONGEST_NUMBER = 400
@@ -58,7 +60,10 @@ def read_opencv(file: BinaryIO) -> Matrices:
     packed = head == GZIP
     data = inflated(pieces(file), allowance(n_bytes), gzip=True) if packed else file.read()
     if data[:1] == b"\x80":
-        raise FormatError("it is a packed pickle, which may run any code when it is opened")
+        raise RefusedError(
+            "it is a packed pickle, which may run any code when it is opened",
+            "If you trust it, open it yourself: bowsaw.from_sklearn(joblib.load(…)).",
+        )
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -73,7 +78,10 @@ def read_opencv(file: BinaryIO) -> Matrices:
         title, nodes = "JSON", json_nodes(text)
     else:
         raise FormatError("it begins neither with %YAML, nor <?xml, nor {, as OpenCV's files do")
-    return _collected(f"OpenCV {title}", nodes)
+    found = _collected(f"OpenCV {title}", nodes)
+    if not found.found and is_stored_tree(text[:_N_BEGIN]):
+        refuse_tree("DBoW2 or DBoW3")
+    return found
 
 
 def write_opencv(codebook: Codebook, path: str | PathLike[str]) -> None:

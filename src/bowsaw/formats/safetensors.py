@@ -21,7 +21,6 @@ import json
 import math
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -32,7 +31,7 @@ from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Source, shown
+from bowsaw.formats.bounded import RefusedError, Source, shown
 from bowsaw.formats.matrices import Axes, Matrices
 
 FORMAT = "bowsaw-codebook"
@@ -46,7 +45,7 @@ _MOST_HEADER = 100_000_000
 _MOST_AXES = 32
 
 
-def save(codebook: Codebook, path: str | PathLike[str]) -> None:
+def write_safetensors(codebook: Codebook, path: str | PathLike[str]) -> None:
     """Write a codebook as safetensors; the file appears whole or not at all.
 
     Examples
@@ -54,8 +53,9 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
     >>> import tempfile
     >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "book.safetensors"
-    >>> save(Codebook([[0.0], [1.0]]), file)
-    >>> load(file)
+    >>> write_safetensors(Codebook([[0.0], [1.0]]), file)
+    >>> with file.open("rb") as opened:
+    ...     read_safetensors(opened)
     Codebook(2 words of 1, scale 1)
     """
     tensors: dict[str, NDArray[Any]] = {"words": codebook.words, "ids": codebook.ids}
@@ -72,34 +72,14 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
     write_tensors(tensors, metadata, path)
 
 
-def load(path: str | PathLike[str]) -> Codebook:
-    """Read a codebook, or raise a FormatError that says why the file is not one."""
-    source = Path(path)
-    if not source.is_file():
-        raise FormatError(f"{source} is not a file. Make a codebook with «bowsaw train».")
-    with source.open("rb") as file:
-        try:
-            found = read_safetensors(file)
-        except FormatError as error:
-            raise FormatError(
-                f"{source} cannot be read as a codebook: {error}. Make it anew with «bowsaw train»."
-            ) from error
-    if not isinstance(found, Codebook):
-        raise FormatError(
-            f"{source} is a safetensors file but not a codebook of bowsaw's. Make one with "
-            "«bowsaw train»."
-        )
-    return found
-
-
 def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
     """Return our codebook, or the matrices of a safetensors file of another's."""
     tensors, metadata, refused = tensors_of(file)
     if metadata.get("format") != FORMAT:
         if metadata.get("format", "").startswith("bowsaw-"):
-            raise FormatError(
-                f"it is a {shown(metadata['format'], 40)}, not a codebook. Name the codebook that "
-                "belongs to it"
+            raise RefusedError(
+                f"it is a {shown(metadata['format'], 40)}, not a codebook",
+                "Name the codebook that belongs to it.",
             )
         if "digest" in metadata and metadata.keys() & {"format_version", "metric", "scale"}:
             # One bit of «format» turned over would make it a stranger's, of unknown ids and scale.
@@ -110,9 +90,10 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
                 del tensors[name]
         return Matrices("safetensors", Axes.PROBABLY_ROWS, tensors, refused)
     if metadata.get("format_version") != VERSION:
-        raise FormatError(
+        raise RefusedError(
             f"it has codebook format {shown(metadata.get('format_version'))}, and this version of "
-            f"bowsaw reads {VERSION}. Install the version that wrote it"
+            f"bowsaw reads {VERSION}",
+            "Install the version that wrote it.",
         )
     names = {*tensors, *refused}
     if refused or not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:

@@ -27,7 +27,7 @@ from numpy.typing import DTypeLike
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, ParameterError
 from bowsaw.files import atomic_write
-from bowsaw.formats.bounded import Archive, shown
+from bowsaw.formats.bounded import Archive, RefusedError, shown
 from bowsaw.formats.matrices import Axes, Matrices
 from bowsaw.formats.numpy_files import array_of
 
@@ -123,9 +123,10 @@ def read_skops(file: BinaryIO) -> Matrices:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError("its schema is not that of an estimator") from error
     if kind not in _KINDS or not str(module).startswith("sklearn.cluster"):
-        raise FormatError(
+        raise RefusedError(
             f"it holds a {shown(module)}.{shown(kind)}; {' and '.join(_KINDS)} of "
-            "scikit-learn's are read. Save the k-means alone"
+            "scikit-learn's are read",
+            "Save the k-means alone.",
         )
     centres = parts.get(_CENTRES) if isinstance(parts, dict) else None
     if not isinstance(centres, dict):

@@ -30,22 +30,22 @@ from typing import BinaryIO
 
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.formats import safetensors
-from bowsaw.formats.bounded import Archive
+from bowsaw.formats.bounded import Archive, RefusedError
 from bowsaw.formats.faiss import read_faiss, write_faiss
 from bowsaw.formats.matlab import HDF5, read_matlab, write_matlab
 from bowsaw.formats.matrices import Matrices
 from bowsaw.formats.numpy_files import MAGIC, read_npy, read_npz, write_npy, write_npz
 from bowsaw.formats.opencv import GZIP, read_opencv, write_opencv
-from bowsaw.formats.safetensors import read_safetensors
+from bowsaw.formats.safetensors import read_safetensors, write_safetensors
 from bowsaw.formats.scikit_learn import SCHEMA, read_skops, write_skops
+from bowsaw.formats.trees import is_tree, read_tree
 
 Reader = Callable[[BinaryIO], Codebook | Matrices]
 Writer = Callable[[Codebook, str | PathLike[str]], None]
 
 PICKLES = (".pkl", ".pickle", ".pk", ".joblib", ".jl", ".sav")
 WRITERS: dict[str, Writer] = {
-    ".safetensors": safetensors.save,
+    ".safetensors": write_safetensors,
     ".npz": write_npz,
     ".npy": write_npy,
     ".yml": write_opencv,
@@ -66,6 +66,7 @@ WRITERS: dict[str, Writer] = {
 WHOLE = (".safetensors", ".npz")
 """The files that keep all of a codebook."""
 
+_REMEDY = "Write it anew with the tool that it came from; ours is «bowsaw train»."
 _N_HEAD = 64
 _TEXTS = (b"%YAML", b"<?xml", b"{")
 _READERS: dict[str, Reader] = {
@@ -160,9 +161,7 @@ def read(
     try:
         found = reader(file)
     except FormatError as error:
-        remedy = " Write it anew with the tool that it came from; ours is «bowsaw train»."
-        told = "" if ". " in str(error) else remedy
-        raise FormatError(f"{name} cannot be read as a codebook: {error}.{told}") from error
+        raise _unreadable(name, error) from error
     if isinstance(found, Matrices):
         return found.codebook(name, variable, layout, scale)
     if scale is not None and found.scale_is_unknown:
@@ -222,6 +221,7 @@ def reader_of(file: BinaryIO, name: str) -> Reader | None:
         (head.startswith(MAGIC), read_npy),
         (head.startswith((b"MATLAB", HDF5)), read_matlab),
         (head.startswith(GZIP), read_opencv),
+        (is_tree(head), read_tree),
         (head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_TEXTS), read_opencv),
         (head[:2] in (b"Ix", b"Iw", b"IB", b"IH", b"IN") and head[:4].isalnum(), read_faiss),
     ):
@@ -304,6 +304,12 @@ def _has_schema(file: BinaryIO, name: str) -> bool:
     try:
         return SCHEMA in Archive(file).names
     except FormatError as error:
-        raise FormatError(f"{name} cannot be read: {error}.") from error
+        raise _unreadable(name, error) from error
     finally:
         file.seek(0)
+
+
+def _unreadable(name: str, error: FormatError) -> FormatError:
+    """Return a reader's reason with the file's name, and its remedy or that for damage."""
+    remedy = "" if isinstance(error, RefusedError) else f". {_REMEDY}"
+    return FormatError(f"{name} cannot be read as a codebook: {error}{remedy}")

@@ -318,7 +318,7 @@ class Refinement(Selector):
             words = book.only(known["kept"])
             return Selection(codes_with="pruned", codebook=words, **known), False
         with self._task.handed("start", start):
-            start.fit(bags, labels, known=self._known, **of_rows(self._for_start, bags))
+            start.fit(bags, labels, known=self._known, **self._for_start)
         begun = start.selection_
         if begun.codes_with != "pruned":
             raise ParameterError(

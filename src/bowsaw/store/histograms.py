@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 import zipfile
 from dataclasses import dataclass
 from os import PathLike
@@ -209,6 +210,11 @@ def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
     found = array.dtype
     if array.ndim != ndim or (found != dtype and (found.kind != "U" or dtype != _TEXT)):
         raise ValueError(f"{name} is {found} of shape {array.shape}")
+    if dtype == _TEXT and array.nbytes:
+        # NumPy makes texts of any numbers, and Python fails later, where such a text is printed.
+        codes = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(found.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"{name} has a character that is none")
     return array
 
 

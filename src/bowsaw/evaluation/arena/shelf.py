@@ -19,7 +19,7 @@ from bowsaw.errors import BowsawError
 from bowsaw.evaluation.arena.collection import Collection
 from bowsaw.evaluation.fingerprint import fingerprint, settings
 from bowsaw.files import short_digest
-from bowsaw.formats.safetensors import load, save
+from bowsaw.formats.vocabulary import load, save
 from bowsaw.images.split import Split
 
 

@@ -28,7 +28,7 @@ from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, t
 from bowsaw.evaluation.arena.methods import FULL, METHODS, RETRAINED
 from bowsaw.evaluation.arena.records import KEY, Cell, Key, Ledger, Line, key_of, read_lines
 from bowsaw.evaluation.fingerprint import fingerprint
-from bowsaw.formats.safetensors import load, save
+from bowsaw.formats.vocabulary import load, save
 from bowsaw.nearest.search import nearest_words
 from bowsaw.store import Store
 
