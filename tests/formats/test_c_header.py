@@ -24,7 +24,7 @@ from bowsaw.formats.linear_model import LinearModel
 from bowsaw.formats.small_words import small_words
 from bowsaw.nearest.search import nearest_words
 
-STRICT = ("-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+STRICT = ("-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Werror")
 
 CODES = """
 #include "words.h"
@@ -410,3 +410,15 @@ def test_what_does_not_fit_is_refused(tmp_path, book):
     with pytest.raises(MismatchError, match="other words"):
         write_c_header(book.only(book.ids[::-1]), path, LinearModel.of(fitted, book))
     assert not path.exists()
+
+
+def test_two_headers_of_one_name_do_not_pass_for_each_other(tmp_path, book):
+    write_c_header(book, tmp_path / "words.h")
+    write_c_header(book.only(book.ids[:7]), tmp_path / "others.h")
+    compiled(tmp_path, '#include "words.h"\n' + CODES)
+    if compiler() is not None:
+        (tmp_path / "two.c").write_text('#include "words.h"\n#include "others.h"\n')
+        command = [compiler(), "-fsyntax-only", "two.c"]
+        told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert told.returncode != 0
+        assert "write one of them with another --name" in told.stderr

@@ -29,6 +29,7 @@ n_words floats of stack beside them, and scores n_classes numbers.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -114,7 +115,8 @@ def write_c_header(
     text = named("\n".join(parts), name)
     # Last, so that a name is put in front of nothing that others have written.
     told = {"ABOUT": _about(bow, book), "CLASSES": _classes(model)}
-    text = re.sub("@(ABOUT|CLASSES)@", lambda mark: told[mark[1]], text)
+    told["SELF"] = hashlib.sha256(repr((text, told)).encode()).hexdigest()[:12]
+    text = re.sub("@(ABOUT|CLASSES|SELF)@", lambda mark: told[mark[1]], text)
     with atomic_write(path) as file:
         file.write(text.encode("ascii"))
 
@@ -138,8 +140,12 @@ def _head(
 
    A descriptor is {book.n_dims} numbers of type bowsaw_input, {unit_of(book)}
    (BOWSAW_SCALE). */
+#if defined(BOWSAW_WORDS_H) && !defined(BOWSAW_WORDS_H_@SELF@)
+#error "another header of this name is in use already: write one of them with another --name"
+#endif
 #ifndef BOWSAW_WORDS_H
 #define BOWSAW_WORDS_H
+#define BOWSAW_WORDS_H_@SELF@
 
 #include <stddef.h>
 #include <stdint.h>
@@ -344,7 +350,7 @@ static inline void bowsaw_scores(
     for (k = 0; k < BOWSAW_N_WORDS; ++k) {
         const BOWSAW_REAL entry = MAPPED;
         for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-            totals[c] += entry * bowsaw_weights[k][c];
+            totals[c] += entry * (BOWSAW_REAL)bowsaw_weights[k][c];
     }
     for (c = 0; c < BOWSAW_N_MACHINES; ++c)
         scores[c] = (float)totals[c];
