@@ -19,6 +19,9 @@ RUN := $(BIN)/python
 INSTALLED_FROM := pyproject.toml constraints.txt src/bowsaw/_version.py
 # Our files are UTF-8, whatever the console of a Windows machine believes.
 export PYTHONUTF8 := 1
+# Bytecode is kept beside the kernels' cache even where a machine is told not to: the demo and the
+# tests start a hundred commands, and each would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser lint style types rooms format bench docs fuzz clean
@@ -72,7 +75,7 @@ fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every r
 
 clean: ## remove everything that make has made, .venv included
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -- set-up ----------------------------------------------------------------------------------------
 

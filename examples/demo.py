@@ -47,7 +47,7 @@ CLASSES = {
 WORDS, KEPT = "200", "20"
 STEPS = ("--steps", "100")
 """Words move at most so often; a third of what is usual, so that the demo stays short."""
-SIZES, SPLITS = "10,20,50,100", "3"
+SIZES, SPLITS = "10,20,50,100", "2"
 METHODS = "annealed,published,yang,bottleneck,random,retrained"
 """What is compared: the methods whose choice takes seconds, so that the demo stays short."""
 

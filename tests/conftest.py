@@ -18,6 +18,8 @@ IMAGE_SETS = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
 """Where the two benchmark image sets lie; without them, the tests on them are left out."""
 BROWSER = ("BOWSAW_CHROMIUM", "BOWSAW_BROWSER")
 """Which browser opens the page, and whether its tests may be left out."""
+LONG = ("tests/real/", "tests/test_documents.py")
+"""Where single tests take a minute: they begin first, so that no worker ends on one alone."""
 
 # No other variable changes what the tests do.
 for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
@@ -52,6 +54,11 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first, and leave the order of all others."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_terminal_summary(
