@@ -11,8 +11,10 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import distributed
@@ -20,7 +22,7 @@ import numpy as np
 
 import bowsaw as bs
 from benchmarks import data
-from benchmarks.timing import alternate
+from benchmarks.timing import gain, in_turn
 from bowsaw.clustering.rounds import PART_ROWS, parts_in_group
 
 Result = dict[str, Any]
@@ -32,8 +34,8 @@ ASKED = 1.7
 def cluster(
     n_pictures: int = 1000,
     n_words: int = 1000,
-    n_rounds: int = 6,
-    repeats: int = 3,
+    n_rounds: int = 3,
+    repeats: int = 7,
     processes: bool = True,
 ) -> Result:
     """Seconds of each stage on each side, and bytes that travel in a round of k-means."""
@@ -61,10 +63,10 @@ def cluster(
             coder = bs.BagOfWords(books[side], **options[side])
             histograms[side] = coder.transform(store.bags)
 
-        seconds = {"extract": _alternate(repeats, extract)}
+        times = {"extract": _in_turn(repeats, extract)}
         store = stores[SIDES[0]]
-        seconds["train"] = _alternate(repeats, train)
-        seconds["encode"] = _alternate(repeats, encode)
+        times["train"] = _in_turn(repeats, train)
+        times["encode"] = _in_turn(repeats, encode)
         first = SIDES[0]
         same = all(
             _content(stores[side]) == _content(stores[first])
@@ -75,7 +77,17 @@ def cluster(
         n, n_dims = store.bags.n_descriptors, store.bags.n_dims
         n_groups = -(-n // (PART_ROWS * parts_in_group(n)))
         return {
-            "seconds": seconds,
+            "seconds": {
+                work: {side: median(found[side]) for side in SIDES} for work, found in times.items()
+            },
+            "gains": {
+                work: {
+                    "workers": gain(found["1 worker"], found["2 workers"]),
+                    "threads": gain(found["1 thread"], found["2 threads"]),
+                }
+                for work, found in times.items()
+            },
+            "repeats": repeats,
             "n_images": n_pictures,
             "n_descriptors": n,
             "n_words": n_words,
@@ -101,11 +113,8 @@ def _client(n_workers: int, processes: bool) -> Iterator[Any]:
         yield client
 
 
-def _alternate(repeats: int, work: Callable[[str], None]) -> dict[str, float]:
-    def on(side: str) -> Callable[[], None]:
-        return lambda: work(side)
-
-    return alternate(repeats, **{side: on(side) for side in SIDES})
+def _in_turn(repeats: int, work: Callable[[str], None]) -> dict[str, list[float]]:
+    return in_turn(repeats, **{side: partial(work, side) for side in SIDES})
 
 
 def _content(store: bs.Store) -> tuple[Any, ...]:
@@ -121,15 +130,19 @@ def cluster_table(result: Result) -> str:
     rows = [
         f"{result['n_images']} pictures with {result['n_descriptors']:,} descriptors; "
         f"{result['n_words']} words, {result['n_rounds']} rounds. Workers are processes of one "
-        f"thread on one machine, Dask {result['dask']}. Medians in seconds.",
+        f"thread on one machine, Dask {result['dask']}. Seconds are medians of "
+        f"{result['repeats']}; a gain is the median of the ratios of runs next to each other, with "
+        "the lowest and the highest.",
         "",
-        "| work | 1 worker | 2 workers | **gain** | 1 thread, no Dask | 2 threads, no Dask |",
-        "|---|---|---|---|---|---|",
+        "| work | 1 worker | 2 workers | **gain** | 1 thread, no Dask | 2 threads | gain |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, times in result["seconds"].items():
-        one, two, alone, both = (times[side] for side in SIDES)
+        one, two, alone, both = (f"{times[side]:.2f}" for side in SIDES)
+        workers, threads = (_told(result["gains"][name][kind]) for kind in ("workers", "threads"))
         rows.append(
-            f"| {name} | {one:.2f} | {two:.2f} | **{one / two:.2f}** | {alone:.2f} | {both:.2f} |"
+            f"| {name} | {one} | {two} | **{workers[0]}** {workers[1]} | {alone} | {both} "
+            f"| {threads[0]} {threads[1]} |"
         )
     rows += [
         "",
@@ -144,6 +157,11 @@ def cluster_table(result: Result) -> str:
         "",
     ]
     return "\n".join(rows)
+
+
+def _told(found: tuple[float, float, float]) -> tuple[str, str]:
+    middle, lowest, highest = found
+    return f"{middle:.2f}", f"({lowest:.2f} to {highest:.2f})"
 
 
 def cluster_section(result: Result) -> str:

@@ -22,17 +22,37 @@ def alternate(
     repeats: int, *, clock: Callable[[], float] = time.perf_counter, **sides: Callable[[], Any]
 ) -> dict[str, float]:
     """Time each side once untimed, then in turn ``repeats`` times; return medians in seconds."""
+    return {name: median(times) for name, times in in_turn(repeats, clock=clock, **sides).items()}
+
+
+def in_turn(
+    repeats: int, *, clock: Callable[[], float] = time.perf_counter, **sides: Callable[[], Any]
+) -> dict[str, list[float]]:
+    """Like ``alternate``, but return all times, each side's in the order of the repeats.
+
+    Every other time the sides come in reverse, so that a machine that grows faster or slower
+    favours none of them.
+    """
     times: dict[str, list[float]] = {name: [] for name in sides}
     for side in sides.values():
         side()
-    for _ in range(repeats):
-        for name, side in sides.items():
+    for repeat in range(repeats):
+        for name in list(sides)[:: -1 if repeat % 2 else 1]:
             # The threads of a BLAS spin for a while after a call, and would disturb the next side.
             time.sleep(0.1)
             begin = clock()
-            side()
+            sides[name]()
             times[name].append(clock() - begin)
-    return {name: median(values) for name, values in times.items()}
+    return times
+
+
+def gain(slow: list[float], fast: list[float]) -> tuple[float, float, float]:
+    """Return the median ratio of neighbouring times, the lowest and the highest.
+
+    What a machine shared with others does for minutes falls on both of two neighbours.
+    """
+    ratios = [one / other for one, other in zip(slow, fast, strict=True)]
+    return median(ratios), min(ratios), max(ratios)
 
 
 def hardware() -> dict[str, str]:

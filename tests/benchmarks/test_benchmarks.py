@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks.peers import ASKED, MEASUREMENTS, QUICK, TARGETS
 from benchmarks.report import write_report
-from benchmarks.timing import alternate, hardware
+from benchmarks.timing import alternate, gain, hardware
 
 
 @pytest.fixture(autouse=True)
@@ -52,5 +52,10 @@ def test_the_report_shows_every_measurement(tmp_path: Any) -> None:
 def test_sides_are_timed_in_turn_after_one_untimed_call_each() -> None:
     calls: list[str] = []
     times = alternate(2, a=lambda: calls.append("a"), b=lambda: calls.append("b"))
-    assert calls == ["a", "b", "a", "b", "a", "b"]
+    assert calls == ["a", "b", "a", "b", "b", "a"]
     assert set(times) == {"a", "b"}
+
+
+def test_a_gain_is_that_of_neighbours() -> None:
+    # The machine halves its speed in the second repeat, which the ratios do not see.
+    assert gain([2.0, 4.0, 3.0], [1.0, 2.0, 2.0]) == (2.0, 1.5, 2.0)

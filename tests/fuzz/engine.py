@@ -12,7 +12,7 @@ refusal without its numbers.
 Why not atheris, which does the same on libFuzzer: it has wheels for Linux and some Pythons only,
 and its loop never returns (no resuming, no counts of one's own, nothing to call from a test). It
 would save most of the cost of watching, which is a third to two thirds of the time here; but ours
-runs wherever the tests run.
+runs wherever the tests run. Of readers that take long, not every input is watched.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ class Reader:
         cannot be what the file says.
     spliced : bool
         Whether two inputs joined may make a third.
+    watched : int
+        Every how manieth input is watched: more than 1 where an input takes long, since a watched
+        one takes three times as long.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Reader:
     refusals: tuple[type[BaseException], ...] = (BowsawError,)
     check: Callable[[bytes, Any, Path], None] | None = None
     spliced: bool = True
+    watched: int = 1
 
 
 @dataclass(frozen=True)
@@ -103,28 +107,31 @@ class Watch:
     """Which pairs of lines of bowsaw were executed since it was last asked."""
 
     def __init__(self) -> None:
-        self._numbers: dict[CodeType, int | None] = {}
-        self.names: list[str] = []
+        self._ours: dict[str, bool] = {}
+        self._numbers: dict[int, int] = {}
+        self._codes: list[CodeType] = []
         self.pairs: set[tuple[int, int, int]] = set()
-        self._calls: dict[int, int] = {}
-
-    def _number(self, code: CodeType) -> int | None:
-        if code not in self._numbers:
-            ours = code.co_filename.startswith(SOURCES)
-            self._numbers[code] = len(self.names) if ours else None
-            if ours:
-                place = Path(code.co_filename).relative_to(SOURCES).as_posix()
-                self.names.append(f"{place}:{code.co_qualname}:{code.co_firstlineno}")
-        return self._numbers[code]
+        self._calls: list[int] = []
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
-        number = self._number(frame.f_code)
+        # Called for every function of every library. A code object is known by its address, for
+        # its hash is computed from all that it holds, each time.
+        code = frame.f_code
+        file = code.co_filename
+        ours = self._ours.get(file)
+        if ours is None:
+            ours = self._ours[file] = file.startswith(SOURCES)
+        if not ours:
+            return None
+        number = self._numbers.get(id(code))
         if number is None:
+            number = self._numbers[id(code)] = len(self._codes)
+            # Held, so that its address stays its own.
+            self._codes.append(code)
+            self._calls.append(0)
+        if self._calls[number] >= MOST_CALLS:
             return None
-        calls = self._calls.get(number, 0)
-        if calls >= MOST_CALLS:
-            return None
-        self._calls[number] = calls + 1
+        self._calls[number] += 1
         add, before = self.pairs.add, 0
 
         def line(frame: FrameType, event: str, arg: Any) -> Any:
@@ -140,8 +147,7 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watch this thread."""
         earlier = sys.gettrace()
-        self.pairs.clear()
-        self._calls.clear()
+        self._calls = [0] * len(self._codes)
         sys.settrace(self._call)
         try:
             yield
@@ -269,18 +275,26 @@ class Search:
             self.corpus.append(data)
 
     def _try(self, data: bytes, index: int) -> str | Finding:
+        self._watch.pairs.clear()
+        if index >= 0 and index % self.reader.watched:
+            return attempt(self.reader, data, self._folder, index)
         with self._watch.watching():
             return attempt(self.reader, data, self._folder, index)
 
     def _news(self, found: str | Finding) -> bool:
         """Remember where the last input went, and say whether some of it was new."""
-        new = self._watch.pairs - self.seen
+        new = self.pairs - self.seen
         self.seen |= new
         said = re.sub(r"'.*?'|\d+|\(.*\)", "#", found)[-80:] if isinstance(found, str) else ""
         if said in self._refusals or len(self._refusals) >= MOST_REFUSALS:
             return bool(new)
         self._refusals.add(said)
         return True
+
+    @property
+    def pairs(self) -> set[tuple[int, int, int]]:
+        """Pairs of lines that the last input went, if it was watched."""
+        return self._watch.pairs
 
     @property
     def n_edges(self) -> int:

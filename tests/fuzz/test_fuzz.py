@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -123,3 +124,14 @@ def test_a_run_that_goes_on_draws_what_it_would_have_drawn(tmp_path):
         assert data == drawn[index]
         second.step(data, index)
     assert second.corpus == whole.corpus
+
+
+def test_what_is_not_watched_is_tried_all_the_same(tmp_path):
+    always = run_of(READERS["histograms"], tmp_path, 40)[1]
+    drawn, seldom = run_of(replace(READERS["histograms"], watched=4), tmp_path, 40)
+    assert seldom.tally.accepted + seldom.tally.refused == len(drawn) == 40
+    assert seldom.n_begun == always.n_begun
+    # The same bytes lead to the same pairs when their number is one that is watched, else to none.
+    for index, n_pairs in ((40, 1), (41, 0), (43, 0), (44, 1)):
+        seldom.step(drawn[0], index)
+        assert min(len(seldom.pairs), 1) == n_pairs

@@ -7,14 +7,17 @@ mistake.
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
+import shutil
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from tests.fuzz.engine import Reader
 from tests.fuzz.mutations import change_json, mixed
@@ -26,11 +29,12 @@ from tests.fuzz.structures import (
     pack,
     unpack,
 )
-from tests.fuzz.subjects.stores import write_pictures
+from tests.fuzz.subjects.runs import run_seeds
+from tests.fuzz.subjects.stores import fill, write_pictures
 from tests.fuzz.subjects.vocabularies import classifier
-from tests.report.made_run import made_run
 
-from bowsaw.cli.main import VERBS, main
+from bowsaw.cli.main import INTERRUPTED, TERMINATED, VERBS, main, parser
+from bowsaw.errors import BowsawError
 
 _SPLIT = "--train-codebook 1 --train 1"
 _COMMANDS = (
@@ -122,14 +126,8 @@ def _base() -> dict[str, bytes]:
         for line in typed:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 assert main([*line.split(), "-q"]) == 0
-        made_run(
-            folder / "run",
-            details=False,
-            classes=["sea", "sky"],
-            splits=1,
-            sizes=[10],
-            methods=["full", "refined"],
-        )
+        (folder / "run").mkdir()
+        fill(unpack(run_seeds(details=False)[0]), folder / "run")
         (folder / "model.safetensors").write_bytes(classifier())
         (folder / "in.safetensors").write_bytes((folder / "book.safetensors").read_bytes())
         found = sorted(p for p in folder.rglob("*") if p.is_file())
@@ -185,23 +183,49 @@ def _restore(folder: Path) -> None:
     """Put right whatever the last command has changed in the folder."""
     known = _state.setdefault(folder, {})
     base = _base()
-    there = set()
-    for here, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(here, name)  # noqa: PTH118 - walked once an input
-            relative = os.path.relpath(path, folder)
-            if relative not in base:
-                os.unlink(path)  # noqa: PTH108
-                continue
-            info = os.stat(path)  # noqa: PTH116
-            if known.get(relative) == (info.st_size, info.st_mtime_ns):
-                there.add(relative)
+    there = _kept(str(folder), "", known)
     for name in base.keys() - there:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base[name])
         info = path.stat()
         known[name] = (info.st_size, info.st_mtime_ns)
+
+
+def _kept(folder: str, within: str, known: dict[str, tuple[int, int]]) -> set[str]:
+    """Remove what does not belong there, and return the names of the files that are as they were.
+
+    Folders go, too: one that a command has left would change what the next one does.
+    """
+    there = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = within + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if name in _folders():
+                    there |= _kept(entry.path, f"{name}/", known)
+                else:
+                    shutil.rmtree(entry.path)
+            elif name not in _base():
+                os.unlink(entry.path)  # noqa: PTH108 - half the time of Path
+            else:
+                info = entry.stat()
+                if known.get(name) == (info.st_size, info.st_mtime_ns):
+                    there.add(name)
+    return there
+
+
+@cache
+def _folders() -> set[str]:
+    return {parent.as_posix() for name in _base() for parent in Path(name).parents}
+
+
+_parser_of = cache(parser)
+
+
+def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser of a verb, made once: to make it takes longer than most commands."""
+    return _parser_of(chosen if chosen in VERBS else None)
 
 
 def _read(data: bytes, folder: Path) -> tuple[int, str] | None:
@@ -220,12 +244,24 @@ def _read(data: bytes, folder: Path) -> tuple[int, str] | None:
     before = Path.cwd()
     os.chdir(place)
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            patch("bowsaw.cli.main.parser", _parser),
+        ):
             code = main(_tamed(typed))
     except SystemExit as leaving:
         code = int(leaving.code or 0)
+    except (BowsawError, OSError):
+        # What is asked for with --debug: Python then shows where the error was raised.
+        if "--debug" not in typed:
+            raise
+        return None
     finally:
         os.chdir(before)
+    if code in (INTERRUPTED, TERMINATED):
+        # The signal was for the search; the command had caught it.
+        raise KeyboardInterrupt
     said = err.getvalue()
     assert "Traceback" not in said + out.getvalue(), said[-500:]
     if code:
@@ -250,5 +286,6 @@ READERS = [
         ),
         (),
         spliced=False,
+        watched=4,
     )
 ]

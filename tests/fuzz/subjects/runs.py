@@ -7,12 +7,13 @@ import tempfile
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.fuzz.engine import Reader
 from tests.fuzz.mutations import change_json, change_json_line, mixed
 from tests.fuzz.structures import in_files, pack, unpack
 from tests.fuzz.subjects.stores import fill
-from tests.report.made_run import made_run
+from tests.report.made_run import WORDS, made_run
 
 from bowsaw.errors import FormatError
 from bowsaw.evaluation.arena.records import Run, read_run
@@ -27,23 +28,37 @@ def _packed(folder: Path) -> bytes:
     return pack({n: (folder / n).read_bytes() for n in _FILES if (folder / n).exists()})
 
 
+_STEPS, _POINTS = 24, 12
+
+
 def _thinned(data: bytes) -> bytes:
-    """Keep the first cells, and one line of each kind of detail: a small run is read sooner."""
+    """Keep the first cells, and one short line of each kind of detail.
+
+    A small run is read sooner, and a change is more often one to its structure than to one of
+    a thousand numbers.
+    """
     files = unpack(data)
     files["cells.jsonl"] = b"".join(files["cells.jsonl"].splitlines(keepends=True)[:2])
     if "details.jsonl" in files:
-        kinds: dict[str, bytes] = {}
-        for line in files["details.jsonl"].splitlines(keepends=True):
-            kinds.setdefault(json.loads(line)["kind"], line)
-        files["details.jsonl"] = b"".join(kinds.values())
+        kinds: dict[str, Any] = {}
+        for line in files["details.jsonl"].splitlines():
+            detail = json.loads(line)
+            kinds.setdefault(detail["kind"], detail)
+        for name in ("score", "accepted", "temperature"):
+            kinds["trace"][name] = (kinds["trace"][name] or [])[:_STEPS] or None
+        image = kinds["image"]
+        for holder, name in ((image, "x"), (image, "y"), (image, "before"), (image["after"], "3")):
+            holder[name] = holder[name][:_POINTS]
+        lines = (json.dumps(detail) + "\n" for detail in kinds.values())
+        files["details.jsonl"] = "".join(lines).encode()
     return pack(files)
 
 
 @cache
-def _seeds(details: bool) -> list[bytes]:
+def run_seeds(*, details: bool) -> list[bytes]:
     """Return small runs of both kinds."""
     found = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, patch.dict(WORDS, compare=[12], reproduce=[12]):
         for kind, method in (("compare", "refined"), ("reproduce", "published")):
             run = made_run(
                 Path(place) / kind,
@@ -51,9 +66,10 @@ def _seeds(details: bool) -> list[bytes]:
                 details=details,
                 classes=["sea", "sky"],
                 splits=1,
-                sizes=[10],
+                sizes=[3],
                 methods=["full", method],
                 pixels=False,
+                raw=None if kind == "reproduce" else (),
             )
             found.append(_thinned(_packed(run)))
     return found
@@ -127,7 +143,7 @@ READERS = [
     ),
     Reader(
         "run-records",
-        partial(_seeds, False),
+        partial(run_seeds, details=False),
         _read_records,
         in_files(_WAYS),
         (FormatError,),
@@ -136,11 +152,12 @@ READERS = [
     ),
     Reader(
         "run-page",
-        partial(_seeds, True),
+        partial(run_seeds, details=True),
         _read_page,
         in_files(_WAYS),
         (FormatError,),
         _check_page,
         spliced=False,
+        watched=8,
     ),
 ]

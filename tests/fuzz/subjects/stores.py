@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing, suppress
 from functools import cache
@@ -155,6 +156,7 @@ def _check_histograms(data: bytes, found: Histograms, folder: Path) -> None:
         for name in ("histograms", "y", "words"):
             assert np.array_equal(arrays[name], getattr(found, name), equal_nan=True), name
         assert tuple(arrays["paths"].tolist()) == found.paths
+    assert max("".join((*found.paths, *found.classes)), default="") <= chr(sys.maxunicode)
     assert found.histograms.nbytes <= len(data)
 
 
