@@ -82,7 +82,7 @@ def sum_part(
     far_rows, far_distances, total = [], [], 0.0
     for start in range(*limits, search.block_rows):
         stop = min(start + search.block_rows, limits[1])
-        rows = data.read(start, stop)
+        rows = search.read(data, start, stop)
         # A guess of -1 marks the first round, when there is nothing to go by.
         known = guess is not None and guess[start] >= 0
         found = search.find(rows, guess[start:stop] if known and guess is not None else None)

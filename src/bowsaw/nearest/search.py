@@ -119,7 +119,8 @@ class WordSearch:
         self.far_error = (n_dims + 6) * 2.0**-52
         self.least_error = (n_dims + 6) * SMALLEST
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
-        self._scratch, self._centred = Scratch(), Scratch()
+        self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
+        self._product, self._bounded = Scratch(), Scratch()
         self.directions: NDArray[np.float32] | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
             # The matrices are small, and threads that wait for one another take longer than one.
@@ -186,6 +187,16 @@ class WordSearch:
             along = self._along(centred, norms)
             self._scan_some(rows, centred, along, error, margin, best, code, guess)
         return Found(code, np.maximum(norms - 2 * best, 0, dtype=np.float32))
+
+    def read(self, bags: Bags, start: int, stop: int) -> NDArray[np.float32]:
+        """Return rows of bags, good until the thread's next call.
+
+        Dask has its workers give memory back at once. They would fetch it anew for each block,
+        35,000 pages for 300 images instead of 1500, which takes longer by a tenth to a half.
+        """
+        rows = self._rows.take(stop - start, bags.n_dims)
+        bags.read_into(start, rows)
+        return rows
 
     def centre_rows(
         self, rows: NDArray[np.float32]
@@ -282,8 +293,9 @@ class WordSearch:
         """Return the rows along the directions, and the norm of what is left of them."""
         assert self.directions is not None
         n_kept = self.directions.shape[1]
-        out = np.empty((len(centred), n_kept + 1), dtype=np.float32)
-        out[:, :n_kept] = centred @ self.directions
+        out = self._bounded.take(len(centred), n_kept + 1)
+        product = self._product.take(len(centred), n_kept)
+        out[:, :n_kept] = np.dot(centred, self.directions, out=product)
         squared_norms(out[:, :n_kept], out[:, n_kept])
         left = norms * np.float32(1 + self.bound_error) - out[:, n_kept]
         out[:, n_kept] = np.sqrt(np.maximum(left, 0))
@@ -342,7 +354,7 @@ def find_blocks(
     """Yield ``(start, found)`` for consecutive blocks of descriptors."""
 
     def one(limits: tuple[int, int]) -> tuple[int, Found]:
-        return limits[0], search.find(bags.read(*limits))
+        return limits[0], search.find(search.read(bags, *limits))
 
     with single_threaded_blas():
         yield from ordered_map(one, bags.blocks(search.block_rows), n_jobs, ahead=8)
