@@ -50,13 +50,15 @@ def cell_maps(
     weights_x: NDArray[np.float32],
     first_y: NDArray[np.int64],
     weights_y: NDArray[np.float32],
+    room: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
     """Pool oriented gradients into cells.
 
-    ``grey`` is (height, width); ``out`` is (n_rows, n_columns, 8). Cell column ``c`` takes pixels
-    ``first_x[c] + i`` with weight ``weights_x[c, i]``, and cell rows likewise. Both are sorted, and
-    a weight is 0 where the pixel lies outside the picture.
+    ``grey`` is (height, width); ``out`` is (n_rows, n_columns, 8), and ``room`` is memory with any
+    content, (n_rows, 8 · (width + 2 · reach)) with the reach of ``weights_x``. Cell column ``c``
+    takes pixels ``first_x[c] + i`` with weight ``weights_x[c, i]``, and cell rows likewise. Both
+    are sorted, and a weight is 0 where the pixel lies outside the picture.
 
     Rows are pooled first, each channel a long vector along x, then the few rows that are left along
     x: both inner loops run over neighbouring memory.
@@ -69,7 +71,8 @@ def cell_maps(
     bins = np.empty(width, np.float32)
     size = np.empty(width, np.float32)
     channel = np.empty(width, np.float32)
-    pooled = np.zeros((n_rows, 8, width + 2 * margin), np.float32)
+    room[:] = 0
+    pooled = room.reshape((n_rows, 8, width + 2 * margin))
     half = np.float32(0.5)
     begin = 0
     for y in range(height):

@@ -38,10 +38,14 @@ from bowsaw.checks import check_whole
 from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS, cell_maps, gather
 from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
 from bowsaw.errors import ParameterError
+from bowsaw.parallel import Scratch
 
 N_CELLS = 4
 CLIP = 0.2
 BYTE_SCALE = 512.0
+
+_room = Scratch()
+"""Half a megabyte a picture: a worker of Dask would fetch it anew each time."""
 
 
 class DenseSift(Descriptor):
@@ -172,7 +176,8 @@ class DenseSift(Descriptor):
         first_x, weights_x, columns = cells(lefts, cell, width)
         first_y, weights_y, rows = cells(tops, cell, height)
         maps = np.zeros((len(first_y), len(first_x), N_ORIENTATIONS), dtype=np.float32)
-        cell_maps(np.ascontiguousarray(grey), first_x, weights_x, first_y, weights_y, maps)
+        room = _room.take(len(first_y), N_ORIENTATIONS * (width + 2 * weights_x.shape[1]))
+        cell_maps(np.ascontiguousarray(grey), first_x, weights_x, first_y, weights_y, room, maps)
         out = np.empty((len(tops) * len(lefts), self.n_dims), dtype=self.stored_dtype)
         # Triangular weights sum to cell² a cell: 16 at the 16-pixel patch that min_contrast is
         # stated for.
