@@ -191,8 +191,8 @@ class WordSearch:
     def read(self, bags: Bags, start: int, stop: int) -> NDArray[np.float32]:
         """Return rows of bags, good until the thread's next call.
 
-        Dask has its workers give memory back at once. They would fetch it anew for each block,
-        35,000 pages for 300 images instead of 1500, which takes longer by a tenth to a half.
+        Dask has its workers give memory back at once. They would fetch it anew for each block:
+        35,000 pages for 300 images instead of 1500.
         """
         rows = self._rows.take(stop - start, bags.n_dims)
         bags.read_into(start, rows)
