@@ -151,7 +151,8 @@ class Bags(Sequence[NDArray[Any]]):
         for array, begin, end in zip(rows, offsets[:-1], offsets[1:], strict=True):
             if end > begin:
                 values[begin:end] = array
-        return cls(values, offsets, scale=scale, description=description, digests=digests)
+        more: dict[str, Any] = {"scale": scale, "description": description, "digests": digests}
+        return cls.from_pieces((values,), np.zeros(len(rows), int), offsets[:-1], counts, **more)
 
     @classmethod
     def from_pieces(

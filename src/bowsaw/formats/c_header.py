@@ -32,7 +32,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Literal
 
@@ -44,6 +43,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.files import atomic_write
+from bowsaw.formats.c_literals import c_number, c_numbers, c_row, c_text, float_above
 from bowsaw.formats.c_names import USUAL, check_name, named
 from bowsaw.formats.linear_model import (
     DESCRIPTORS,
@@ -152,7 +152,7 @@ def _head(
 {"#include <math.h>" + chr(10) if uses_maths else ""}
 #define BOWSAW_N_WORDS {book.n_words}
 #define BOWSAW_N_DIMS {book.n_dims}
-#define BOWSAW_SCALE {_number(book.scale)}
+#define BOWSAW_SCALE {c_number(book.scale)}
 
 /* What sums are computed in; float is quicker where there is no double, and less exact. */
 #ifndef BOWSAW_REAL
@@ -193,22 +193,22 @@ def _words(
         table = found.values
         lines += [
             "/* No word lies farther from what is stored of it than this; 1 is a norm of 1. */",
-            f"#define BOWSAW_WORD_ERROR {_number(_above(found.error / book.scale))}",
+            f"#define BOWSAW_WORD_ERROR {c_number(float_above(found.error / book.scale))}",
         ]
         if (found.step, found.zero) != (1.0, 0):
             entry = "BOWSAW_STEP * (float)(bowsaw_words[k][d] - BOWSAW_ZERO)"
             lines += [
-                f"#define BOWSAW_STEP {_number(found.step)}",
+                f"#define BOWSAW_STEP {c_number(found.step)}",
                 f"#define BOWSAW_ZERO {found.zero}",
             ]
     ids = "uint32_t" if int(book.ids.max()) < 2**32 else "uint64_t"
-    names = _row(map(str, book.ids.tolist()), "u")
+    names = c_row(map(str, book.ids.tolist()), "u")
     lines += [
         "/* The ids of the words, which are the same before and after pruning. */",
         f"static const {ids} bowsaw_ids[BOWSAW_N_WORDS] = {names};",
         "",
         f"static const {_C_TYPES[kind]} bowsaw_words[BOWSAW_N_WORDS][BOWSAW_N_DIMS] = {{",
-        *(f"{_row(_literals(word))}," for word in table),
+        *(f"{c_row(c_numbers(word))}," for word in table),
         "};",
     ]
     return "\n".join(lines) + _DISTANCE.replace("ENTRY", entry)
@@ -310,7 +310,7 @@ static inline void bowsaw_histogram(
 def _soft(bow: BagOfWords, book: Codebook) -> str:
     # Sharper than float32 can tell is as sharp as it can be.
     factor = min(bow.sharpness_in_use() / book.scale**2, 1e38)
-    return _SOFT.replace("SHARPNESS SHARPNESS", f"SHARPNESS {_number(factor)}")
+    return _SOFT.replace("SHARPNESS SHARPNESS", f"SHARPNESS {c_number(factor)}")
 
 
 def _classifier(model: LinearModel) -> str:
@@ -324,10 +324,10 @@ def _classifier(model: LinearModel) -> str:
             "static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {@CLASSES@};",
             "",
             "static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = "
-            f"{_row(_literals(model.intercepts.astype(np.float32)))};",
+            f"{c_row(c_numbers(model.intercepts.astype(np.float32)))};",
             "",
             "static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {",
-            *(f"{_row(_literals(row))}," for row in weights),
+            *(f"{c_row(c_numbers(row))}," for row in weights),
             "};",
             _SCORES.replace("MAPPED", mapped),
         ]
@@ -335,7 +335,7 @@ def _classifier(model: LinearModel) -> str:
 
 
 def _classes(model: LinearModel | None) -> str:
-    return "" if model is None else ", ".join(_text(str(name)) for name in model.classes)
+    return "" if model is None else ", ".join(c_text(str(name)) for name in model.classes)
 
 
 _SCORES = """
@@ -370,36 +370,3 @@ static inline size_t bowsaw_label(const float scores[BOWSAW_N_CLASSES])
     return label;
 }
 """
-
-
-def _row(entries: Iterable[str], ending: str = "") -> str:
-    return "{" + ", ".join(entry + ending for entry in entries) + "}"
-
-
-def _literals(row: NDArray[Any]) -> Iterable[str]:
-    if row.dtype.kind in "iu":
-        return map(str, row.tolist())
-    return (_number(float(value)) for value in row)
-
-
-def _number(value: float) -> str:
-    """Return the shortest text that a compiler reads as this float32."""
-    text = np.format_float_scientific(np.float32(value), trim="0", exp_digits=1)
-    plain = str(np.float32(value))
-    return f"{plain if len(plain) <= len(text) and '.' in plain else text}f"
-
-
-def _above(value: float) -> float:
-    """Return the float32 from ``value`` up."""
-    rounded = np.float32(value)
-    # NumPy would compare in float32, where the two are equal.
-    return float(rounded if float(rounded) >= value else np.nextafter(rounded, np.float32(np.inf)))
-
-
-def _text(value: str) -> str:
-    """Return a C string of ASCII letters, whatever the name of a class holds."""
-    shown = "".join(
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
-        for byte in value.encode("utf-8", "surrogateescape")
-    )
-    return f'"{shown}"'
