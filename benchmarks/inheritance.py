@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import bowsaw as bs
 from bowsaw.nearest.search import nearest_words
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 
 Points = NDArray[np.float64]
 

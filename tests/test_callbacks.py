@@ -9,14 +9,14 @@ import sys
 import numpy as np
 
 import bowsaw as bs
-import bowsaw.callbacks as module
+import bowsaw.progress as module
 
 
 def test_tasks_without_callbacks_do_nothing():
     task = module.Task()
-    with task.part("a", 2) as inner, inner.part("b"), inner.handed("c", object()):
+    with task.part("a", 2) as inner, inner.part("b"), inner.delegate("c", object()):
         pass
-    assert not task.heard
+    assert not task.observed
     assert not task.stopped
 
 
@@ -25,7 +25,7 @@ def test_a_version_without_callbacks_fits_the_same(monkeypatch):
     bags = [rng.normal([label, 0.0], 1.0, size=(20, 2)) for label in y]
     plain = bs.KMeansCodebook(4, max_iter=3).fit(bags)
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    spec = importlib.util.find_spec("bowsaw.callbacks")
+    spec = importlib.util.find_spec("bowsaw.progress")
     old = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(old)
     assert not hasattr(old.CallbackSupport, "set_callbacks")
@@ -38,7 +38,7 @@ def test_a_version_without_callbacks_fits_the_same(monkeypatch):
         @old.with_callbacks
         def fit(self, X, y=None):
             with old.fit_task(self, 3, X=X, y=y) as task:
-                assert not task.heard
+                assert not task.observed
                 return super().fit(X, y)
 
     assert not hasattr(Older(), "_init_callback_context")

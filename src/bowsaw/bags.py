@@ -27,16 +27,17 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bowsaw.checks import (
+from bowsaw.errors import DataError
+from bowsaw.validation import (
     DTYPES,
     Description,
     as_descriptors,
+    as_integers,
     as_numbers,
-    as_whole_numbers,
+    canonical_json,
     check_scale,
-    plain_json,
+    json_mapping,
 )
-from bowsaw.errors import DataError
 
 
 class Bags(Sequence[NDArray[Any]]):
@@ -79,7 +80,7 @@ class Bags(Sequence[NDArray[Any]]):
         limits = (
             np.array([0, len(array)], dtype=np.int64)
             if offsets is None
-            else as_whole_numbers(offsets, "offsets", np.int64)
+            else as_integers(offsets, "offsets", np.int64)
         )
         if limits.ndim != 1 or len(limits) < 1 or limits[0] != 0 or limits[-1] != len(array):
             raise DataError(
@@ -95,8 +96,8 @@ class Bags(Sequence[NDArray[Any]]):
             limits[:-1],
             counts,
             check_scale(scale),
-            plain_json(description, "description"),
-            None if digests is None else as_whole_numbers(digests, "digests", np.uint64),
+            json_mapping(description, "description"),
+            None if digests is None else as_integers(digests, "digests", np.uint64),
         )
 
     def _set(
@@ -172,9 +173,9 @@ class Bags(Sequence[NDArray[Any]]):
         this trusts that the values are finite: reading them to check would load the whole store.
         """
         self = cls.__new__(cls)
-        where = as_whole_numbers(piece, "piece", np.int64)
-        begin = as_whole_numbers(start, "start", np.int64)
-        count = as_whole_numbers(counts, "counts", np.int64)
+        where = as_integers(piece, "piece", np.int64)
+        begin = as_integers(start, "start", np.int64)
+        count = as_integers(counts, "counts", np.int64)
         if not where.shape == begin.shape == count.shape or where.ndim != 1:
             raise DataError("piece, start and counts must be one-dimensional and of one length.")
         arrays = tuple(pieces) or (np.empty((0, 0), dtype=np.float32),)
@@ -193,8 +194,8 @@ class Bags(Sequence[NDArray[Any]]):
             or (begin + count > lengths[where]).any()
         ):
             raise DataError("a bag reaches outside its piece: the index and the pieces disagree.")
-        named = None if digests is None else as_whole_numbers(digests, "digests", np.uint64)
-        about = plain_json(description, "description")
+        named = None if digests is None else as_integers(digests, "digests", np.uint64)
+        about = json_mapping(description, "description")
         self._set(arrays, where, begin, count, check_scale(scale), about, named)
         return self
 
@@ -356,12 +357,22 @@ class Bags(Sequence[NDArray[Any]]):
         """
         return self._pieces, self._piece.copy(), self._start.copy(), self._counts.copy()
 
-    def content_digest(self) -> str:
-        """Return a digest of every descriptor and of where bags begin; reads everything once."""
-        digest = hashlib.blake2b(self._offsets.tobytes(), digest_size=16)
+    def digest(self) -> str:
+        """Return the SHA-256 of the bags: descriptors, limits, unit and description.
+
+        Where the digests of the images and the description of the descriptors are known, they stand
+        for the values; otherwise every descriptor is read once.
+        """
+        about = [self.dtype.str, self.n_dims, self.scale, self._description]
+        found = hashlib.sha256(canonical_json(about).encode())
+        found.update(self._counts.astype("<i8").tobytes())
+        if self._digests is not None and self._description is not None:
+            found.update(b"digests" + self._digests.astype("<u8").tobytes())
+            return found.hexdigest()
+        found.update(b"values")
         for start, stop in self.blocks(2**15):
-            digest.update(self.read(start, stop, dtype=self.dtype).data)
-        return digest.hexdigest()
+            found.update(self.read(start, stop, self.dtype).data)
+        return found.hexdigest()
 
     def blocks(self, n_rows: int) -> Iterator[tuple[int, int]]:
         """Yield ``(start, stop)`` of blocks of at most ``n_rows`` descriptors.

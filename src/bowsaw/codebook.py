@@ -8,6 +8,8 @@ the same training. Words are always named by their ids, never by their position.
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,15 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.checks import (
-    Description,
-    as_numbers,
-    as_whole_numbers,
-    canonical,
-    check_scale,
-    plain_json,
-)
 from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.validation import (
+    Description,
+    as_integers,
+    as_numbers,
+    canonical_json,
+    check_scale,
+    json_mapping,
+)
 
 METRICS = ("euclidean",)
 
@@ -93,7 +95,7 @@ class Codebook:
             raise DataError("words must be finite in float32; some are NaN or infinite.")
         if metric not in METRICS:
             raise ParameterError(f"metric must be one of {list(METRICS)}; got {metric!r}.")
-        names = np.arange(len(array)) if ids is None else as_whole_numbers(ids, "ids", np.int64)
+        names = np.arange(len(array)) if ids is None else as_integers(ids, "ids", np.int64)
         if names.shape != (len(array),):
             raise DataError(f"ids must be {len(array)}, one a word; got shape {names.shape}.")
         if len(np.unique(names)) != len(names) or names.min() < 0:
@@ -105,12 +107,12 @@ class Codebook:
         self._by_id = (order, self._ids[order])
         self._scale = check_scale(scale)
         self._metric = metric
-        self._description = plain_json(description, "description")
-        self._provenance = plain_json(provenance, "provenance") or {}
+        self._description = json_mapping(description, "description")
+        self._provenance = json_mapping(provenance, "provenance") or {}
         self._trained_on = (
             None
             if trained_on is None
-            else np.unique(as_whole_numbers(trained_on, "trained_on", np.uint64))
+            else np.unique(as_integers(trained_on, "trained_on", np.uint64))
         )
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
@@ -166,6 +168,23 @@ class Codebook:
     def n_dims(self) -> int:
         """Dimensions of a word."""
         return int(self._words.shape[1])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what histograms depend on: the words, their order and their unit.
+
+        Examples
+        --------
+        >>> book = Codebook([[0.0], [1.0]])
+        >>> book.digest == book.with_provenance(seed=3).digest
+        True
+        >>> book.digest == book.only([1, 0]).digest
+        False
+        """
+        about = [self._words.shape, self._scale, self._metric]
+        found = hashlib.sha256(json.dumps(about).encode())
+        found.update(self._words.astype("<f4").tobytes())
+        return found.hexdigest()
 
     def __len__(self) -> int:
         return self.n_words
@@ -295,10 +314,11 @@ class Codebook:
                 f"the codebook has words of {self.n_dims} dimensions, the bags descriptors of "
                 f"{bags.n_dims}. Train a codebook on these descriptors."
             )
-        ours, theirs = canonical(self._description), canonical(bags.description)
+        ours, theirs = self._description, bags.description
         if ours is not None and theirs is not None and ours != theirs:
             raise MismatchError(
-                f"the codebook was trained on descriptors {ours}, the bags hold {theirs}. Extract "
+                f"the codebook was trained on descriptors {canonical_json(ours)}, the bags hold "
+                f"{canonical_json(theirs)}. Extract "
                 "the images with the codebook's parameters, or train a codebook on these bags."
             )
         if bags.scale == self._scale:

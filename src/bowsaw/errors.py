@@ -12,7 +12,7 @@ class                   exit code  raised when
 ``ImageError``          3          one image file cannot be used; carries ``path``, ``reason``
 ``MismatchError``       4          two things do not belong together: codebook and descriptors
 ``StoreError``          5          a store is missing, damaged or of another version
-``StoreBusyError``      6          another process is writing to the store
+``BusyError``           6          another process is writing the same output
 ``FormatError``         7          a file is not what its name says
 ``LeakError``           8          a codebook has seen the images that it is to be tested on
 ``SpaceError``          9          the disk is full; what was done is kept
@@ -79,8 +79,8 @@ class StoreError(BowsawError):
     exit_code: ClassVar[int] = 5
 
 
-class StoreBusyError(StoreError):
-    """Another process is writing to the store."""
+class BusyError(StoreError):
+    """Another process is writing the same output."""
 
     exit_code: ClassVar[int] = 6
 

@@ -1,8 +1,13 @@
-"""Progress that is shown to a person and silent to a pipe.
+"""Progress of long work: bars on a terminal, and scikit-learn's callbacks.
 
-``Progress`` is the one way in which long work tells how far it is. On a terminal it draws a bar
-with the time left on standard error; elsewhere it says nothing. Whoever sets ``NO_COLOR`` gets
-plain text, here and wherever ``colours`` is asked; what a terminal cannot do, ``rich`` leaves out.
+``Progress`` draws a bar with the remaining time on standard error when that is a terminal, and
+nothing elsewhere. ``NO_COLOR`` gives plain text.
+
+Callbacks. From scikit-learn 1.9 on, ``estimator.set_callbacks(ProgressBar())`` follows a fit and is
+notified when its tasks begin and end. This module is the only one that depends on whether the
+installed version has callbacks; without them a ``Task`` does nothing. Our own bars stay hidden
+while callbacks are set (``Task.observed``), and a callback that asks to stop (``Task.stopped``) is
+obeyed after a complete step.
 """
 
 from __future__ import annotations
@@ -11,57 +16,90 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+__all__ = [
+    "CallbackSupport",
+    "Progress",
+    "Task",
+    "color_system",
+    "defer_signals",
+    "fit_task",
+    "live_display",
+    "with_callbacks",
+]
 
 T = TypeVar("T")
 
+if TYPE_CHECKING:
 
-def colours() -> Literal["auto"] | None:
-    """Return which colours a console of ``rich`` may use: none where ``NO_COLOR`` is set.
+    class CallbackSupport:
+        """scikit-learn's mixin of estimators with callbacks; empty where it has none."""
 
-    By itself ``rich`` would then still write bold and dim text, which takes the same escape codes.
+    def with_callbacks(method: Any) -> Any:
+        """Decorate a ``fit`` that notifies callbacks; unchanged where there are none."""
+
+
+def __getattr__(name: str) -> Any:
+    # Importing scikit-learn takes half a second, and the command line imports this module.
+    if name not in ("CallbackSupport", "with_callbacks"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        callback = import_module("sklearn.callback")
+    except ImportError:
+        return type(name, (), {}) if name == "CallbackSupport" else lambda method: method
+    return callback.CallbackSupportMixin if name == "CallbackSupport" else callback.with_callbacks
+
+
+# -- bars ----------------------------------------------------------------------------------------
+
+
+def color_system() -> Literal["auto"] | None:
+    """Return the colours that a ``rich`` console may use: none where ``NO_COLOR`` is set.
+
+    By itself ``rich`` would still write bold and dim text, which needs the same escape codes.
     """
     return None if os.environ.get("NO_COLOR") else "auto"
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C and its like wait until what must not be torn is done, which should be soon.
+def defer_signals() -> Iterator[None]:
+    """Deliver SIGINT and SIGTERM after the block instead of inside it; keep the block short.
 
-    A bar that is begun or ended by half leaves the terminal without a cursor, and standard error
-    in the hands of somebody who has gone.
+    A bar that is interrupted while it starts or stops leaves the terminal without a cursor.
     """
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         before = {number: handler for number, handler in found.items() if callable(handler)}
-    came: list[tuple[int, Any]] = []
+    received: list[tuple[int, Any]] = []
     try:
         for number in before:
-            signal.signal(number, lambda *what: came.append(what))
+            signal.signal(number, lambda *what: received.append(what))
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number, frame in came:
+        for number, frame in received:
             before[number](number, frame)
 
 
 @contextmanager
-def drawn(display: Any) -> Iterator[None]:
-    """Show a bar or a live table of ``rich`` meanwhile; None shows nothing."""
+def live_display(display: Any) -> Iterator[None]:
+    """Show a bar or live table of ``rich`` inside the block; None shows nothing."""
     if display is None:
         yield
         return
     try:
-        with undisturbed():
+        with defer_signals():
             display.start()
         yield
     finally:
-        with undisturbed():
+        with defer_signals():
             display.stop()
 
 
@@ -73,9 +111,9 @@ class Progress:
     label : str
         What is being done: ``"coding"``.
     total : int or None
-        How many steps there are; None when unknown.
+        Number of steps; None when unknown.
     show : bool
-        False keeps quiet even on a terminal.
+        False hides the bar even on a terminal.
 
     Examples
     --------
@@ -88,30 +126,23 @@ class Progress:
         self._bar = None
         self._shown = ExitStack()
         if show and sys.stderr is not None and sys.stderr.isatty():
+            from rich import progress as bars
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-            from rich.progress import Progress as RichProgress
 
-            self._bar = RichProgress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-                console=Console(stderr=True, color_system=colours()),
+            self._bar = bars.Progress(
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(),
+                bars.MofNCompleteColumn(),
+                bars.TimeElapsedColumn(),
+                bars.TimeRemainingColumn(),
+                bars.TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True, color_system=color_system()),
                 transient=True,
             )
             self._task = self._bar.add_task(label, total=total, note="")
 
     def __enter__(self) -> Progress:
-        self._shown.enter_context(drawn(self._bar))
+        self._shown.enter_context(live_display(self._bar))
         return self
 
     def __exit__(
@@ -123,15 +154,119 @@ class Progress:
         self._shown.close()
 
     def step(self, n: int = 1, note: str | None = None) -> None:
-        """Move ``n`` steps on, and show ``note`` behind the bar."""
+        """Advance by ``n`` steps, and show ``note`` after the bar."""
         if self._bar is not None:
-            if note is None:
-                self._bar.update(self._task, advance=n)
-            else:
-                self._bar.update(self._task, advance=n, note=note)
+            fields: dict[str, Any] = {} if note is None else {"note": note}
+            self._bar.update(self._task, advance=n, **fields)
 
     def track(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, one step each."""
         for item in items:
             yield item
             self.step()
+
+
+# -- callbacks -----------------------------------------------------------------------------------
+
+
+class Task:
+    """A task of a fit; without arguments, one that notifies no callback.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        The estimator being fitted.
+    context : sklearn.callback.CallbackContext, optional
+        The place of the task in the tree of tasks.
+    **data
+        ``X`` and ``y``, for the callbacks that ask for them.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether a callback has asked, at the end of a part, that no other begin.
+
+    Examples
+    --------
+    >>> task = Task()
+    >>> with task.part("step"):
+    ...     pass
+    >>> task.observed, task.stopped
+    (False, False)
+    """
+
+    def __init__(self, estimator: Any = None, context: Any = None, **data: Any) -> None:
+        self._estimator = estimator
+        self._context = context
+        self._data = data
+        self.stopped = False
+
+    @property
+    def observed(self) -> bool:
+        """Whether callbacks are set, so that our own bars should stay hidden."""
+        return self._context is not None and bool(getattr(self._estimator, "_skl_callbacks", ()))
+
+    @contextmanager
+    def part(
+        self, name: str, n_parts: int = 0, fitted: Callable[[], dict[str, Any]] | None = None
+    ) -> Iterator[Task]:
+        """Notify callbacks that a part of the task begins and, after the block, ends.
+
+        Parameters
+        ----------
+        name : str
+            The name of the part: ``"round"``.
+        n_parts : int, default=0
+            The largest number of parts it has itself.
+        fitted : callable, optional
+            Returns the fitted attributes that the estimator would have if it ended here; called
+            only for callbacks that ask.
+        """
+        if not self.observed:
+            yield _SILENT
+            return
+        context = self._context.subcontext(task_name=name, max_subtasks=n_parts)
+        context.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        yield Task(self._estimator, context, **self._data)
+        self.stopped |= bool(
+            context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=fitted, **self._data
+            )
+        )
+
+    @contextmanager
+    def delegate(self, name: str, estimator: Any) -> Iterator[None]:
+        """Let callbacks follow the fit of another estimator in the block, as a part of this."""
+        if self._context is None:
+            yield
+            return
+        context = self._context.subcontext(task_name=name)
+        with context.propagate_callback_context(estimator):
+            context.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+            yield
+            context.call_on_fit_task_end(estimator=self._estimator, **self._data)
+
+
+_SILENT = Task()
+
+
+@contextmanager
+def fit_task(estimator: Any, n_parts: int = 0, **data: Any) -> Iterator[Task]:
+    """Make the task of a whole fit, of at most ``n_parts`` parts; for a method ``with_callbacks``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator being fitted.
+    n_parts : int, default=0
+        The largest number of parts.
+    **data
+        ``X`` and ``y``.
+    """
+    if not hasattr(estimator, "_init_callback_context"):
+        yield Task()
+        return
+    context = estimator._init_callback_context(max_subtasks=n_parts)
+    context.call_on_fit_task_begin(estimator=estimator, **data)
+    yield Task(estimator, context, **data)
+    context.call_on_fit_task_end(estimator=estimator, reconstruction_attributes=dict, **data)

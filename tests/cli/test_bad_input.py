@@ -7,12 +7,12 @@ import shutil
 import pytest
 
 from bowsaw.errors import (
+    BusyError,
     DataError,
     FormatError,
     ImageError,
     MismatchError,
     ParameterError,
-    StoreBusyError,
     StoreError,
 )
 from bowsaw.store.lock import only_writer
@@ -223,7 +223,7 @@ def test_a_store_without_images_is_not_used(bowsaw, place):
 def test_a_store_has_one_writer(bowsaw, place, made):
     with only_writer(place / "scenes.store"):
         found = bowsaw("extract", made.images, "-o", "scenes.store")
-    assert found.code == StoreBusyError.exit_code
+    assert found.code == BusyError.exit_code
     assert "another process is writing to the store" in found.complaint
 
 

@@ -94,7 +94,7 @@ def compare(bowsaw, made):
 @pytest.fixture(scope="module")
 def whole(made, tmp_path_factory):
     """A run that nobody disturbed."""
-    run = tmp_path_factory.mktemp("undisturbed") / "whole"
+    run = tmp_path_factory.mktemp("defer_signals") / "whole"
     words = ["compare", str(made.store), *SMALL.split(), "-o", str(run), "-q", *ALONE]
     assert main(words) == 0
     assert len(measured(run)) == 6

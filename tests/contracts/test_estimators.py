@@ -112,12 +112,12 @@ def test_estimators_draw_themselves(name, fitted):
 
 @ANY
 def test_fit_changes_neither_parameters_nor_bags(name):
-    estimator, digest = made(name), DATA.content_digest()
+    estimator, digest = made(name), DATA.digest()
     before = {key: (id(value), repr(value)) for key, value in estimator.get_params(False).items()}
     assert estimator.fit(DATA, Y) is estimator
     after = {key: (id(value), repr(value)) for key, value in estimator.get_params(False).items()}
     assert after == before
-    assert DATA.content_digest() == digest
+    assert DATA.digest() == digest
     # What was learned ends in an underscore, what is for its own use begins with one.
     learned = set(vars(estimator)) - set(after)
     assert [key for key in learned if "_" not in (key[0], key[-1])] == []

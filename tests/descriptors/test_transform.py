@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import bowsaw as bs
+from bowsaw.checkpoint import short_digest
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.files import short_digest
 from bowsaw.images.decode import read_picture
 
 RANDOM = np.random.default_rng(2)

@@ -10,7 +10,7 @@ import numpy as np
 
 import bowsaw as bs
 from bowsaw.cli.main import main
-from bowsaw.errors import StoreBusyError, StoreError
+from bowsaw.errors import BusyError, StoreError
 from bowsaw.store.histograms import HistogramWriter, read_histograms
 from bowsaw.store.lock import only_writer
 
@@ -49,7 +49,7 @@ def test_two_extractions_and_a_training_in_processes_of_their_own(place, made_on
         command.stdin.flush()
     said = [command.communicate(timeout=120)[1] for command in commands]
     codes = [command.returncode for command in commands]
-    assert set(codes[:2]) <= {0, StoreBusyError.exit_code}, said
+    assert set(codes[:2]) <= {0, BusyError.exit_code}, said
     assert 0 in codes[:2], said
     assert codes[2] in (0, StoreError.exit_code), said
     for code, text in zip(codes, said, strict=True):
@@ -63,7 +63,7 @@ def test_two_extractions_and_a_training_in_processes_of_their_own(place, made_on
 def test_while_one_extracts_a_second_is_told_and_readers_go_on(place, capfd):
     with only_writer(place.store):
         typed = ["extract", str(place.images), "-o", str(place.store), "-q"]
-        assert main(typed) == StoreBusyError.exit_code
+        assert main(typed) == BusyError.exit_code
         assert "another process is writing" in capfd.readouterr().err
         assert main(["train", str(place.store), "--words", "4", "-o", "t.safetensors", "-q"]) == 0
 
@@ -73,7 +73,7 @@ def test_two_that_encode_into_one_file(place):
     shape = read_histograms(place.histograms).histograms.shape
     first = HistogramWriter(place.folder / "new.npz", shape, "a")
     typed = ["encode", str(place.book), str(place.store), "-o", "new.npz", "-q"]
-    assert main(typed) == StoreBusyError.exit_code
+    assert main(typed) == BusyError.exit_code
     first.rows[:] = 1
     first.mark_done(len(first.rows))
     del first

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bowsaw.bags import Bags
+from bowsaw.checkpoint import short_digest
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, FormatError, LeakError, ParameterError
@@ -14,7 +15,6 @@ from bowsaw.evaluation.classify import DEFAULT_GRID, HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation
-from bowsaw.files import short_digest
 from bowsaw.images.split import split_by_class
 
 CLASSES = ["bow", "saw", "tree"]

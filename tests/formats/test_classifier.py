@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import bowsaw as bs
 from bowsaw.errors import FormatError, MismatchError
 from bowsaw.formats.classifier import load_classifier, save_classifier
-from bowsaw.formats.linear_model import LinearModel, words_digest
+from bowsaw.formats.linear_model import LinearModel
 
 BOOK = bs.Codebook(
     np.random.default_rng(0).normal(size=(6, 3)), scale=4.0, description={"name": "made up"}
@@ -89,7 +89,7 @@ def test_a_fitted_estimator_comes_back_as_what_it_decides(path, n_classes):
     assert np.array_equal(model.decision_function(X), estimator.decision_function(X))
     assert model.provenance == {"seed": 3}
     assert model.description == {"name": "made up"}
-    assert model.codebook == words_digest(BOOK)
+    assert model.codebook == BOOK.digest
 
 
 def test_a_model_is_not_saved_beside_another_codebook(path):

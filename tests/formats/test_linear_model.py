@@ -13,7 +13,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.formats.linear_model import LinearModel, as_recogniser, words_digest
+from bowsaw.formats.linear_model import LinearModel, as_recogniser
 
 N_WORDS = 7
 
@@ -91,7 +91,7 @@ def test_a_pipeline_may_begin_with_its_coder(book):
     y = np.arange(12) % 2
     whole = make_pipeline(coder, FunctionTransformer(np.sqrt), LinearSVC()).fit(bags, y)
     model = LinearModel.of(whole)
-    assert (model.coding, model.sharpness, model.codebook) == ("soft", 3.0, words_digest(book))
+    assert (model.coding, model.sharpness, model.codebook) == ("soft", 3.0, book.digest)
     again = model.coder(book).transform(bags)
     # The pipeline takes the root of float32 histograms in float32, the model in float64.
     np.testing.assert_allclose(

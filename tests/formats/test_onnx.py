@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
-from bowsaw.formats.linear_model import LinearModel, words_digest
+from bowsaw.formats.linear_model import LinearModel
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.nearest.search import nearest_words
 
@@ -165,7 +165,7 @@ def test_the_file_tells_what_it_was_made_of(tmp_path, book):
     assert json.loads(told["description"]) == book.description
     assert json.loads(told["word_ids"]) == book.ids.tolist()
     assert (told["coding"], told["sharpness"], told["scale"]) == ("soft", "20.0", "512.0")
-    assert (told["mapping"], told["codebook"]) == ("sqrt", words_digest(book))
+    assert (told["mapping"], told["codebook"]) == ("sqrt", book.digest)
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 18)]
     assert (model.producer_name, model.producer_version) == ("bowsaw", bs.__version__)
     assert model.doc_string == "descriptors of which a norm of 1 is 512"

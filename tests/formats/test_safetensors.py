@@ -12,9 +12,9 @@ from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 import bowsaw as bs
+from bowsaw.checkpoint import os as files_os
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, SpaceError
-from bowsaw.files import os as files_os
 from bowsaw.formats import safetensors
 from bowsaw.formats.vocabulary import load, save
 

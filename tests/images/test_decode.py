@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps, ImageSequence, features
 
+from bowsaw.checkpoint import short_digest
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.files import short_digest
 from bowsaw.images import decode
 from bowsaw.images.decode import read_picture
 

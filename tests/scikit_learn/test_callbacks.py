@@ -31,30 +31,30 @@ class Ear:
     max_propagation_depth = None
 
     def __init__(self, stop=None, interrupt=None, after=1):
-        self.heard = []
+        self.observed = []
         self.stop, self.interrupt, self.after = stop, interrupt, after
 
     def setup(self, estimator, context):
-        self.heard.append(("setup", type(estimator).__name__))
+        self.observed.append(("setup", type(estimator).__name__))
 
     def teardown(self, estimator, context):
-        self.heard.append(("teardown", type(estimator).__name__))
+        self.observed.append(("teardown", type(estimator).__name__))
 
     def on_fit_task_begin(self, estimator, context):
-        self.heard.append(("begin", type(estimator).__name__, context.task_name))
+        self.observed.append(("begin", type(estimator).__name__, context.task_name))
 
     def on_fit_task_end(self, estimator, context):
-        self.heard.append(("end", type(estimator).__name__, context.task_name))
+        self.observed.append(("end", type(estimator).__name__, context.task_name))
         done = self.count("end", context.task_name) >= self.after
         if context.task_name == self.interrupt and done:
             raise KeyboardInterrupt
         return context.task_name == self.stop and done
 
     def count(self, kind, task):
-        return sum(one[0] == kind and one[-1] == task for one in self.heard)
+        return sum(one[0] == kind and one[-1] == task for one in self.observed)
 
     def names(self, kind):
-        return [one[-1] for one in self.heard if one[0] == kind]
+        return [one[-1] for one in self.observed if one[0] == kind]
 
 
 def refinement(**parameters):
@@ -82,8 +82,8 @@ def test_every_fit_of_bags_begins_and_ends_and_is_the_same(name):
     heard.set_callbacks(ear).fit(bags, y)
     assert same(quiet.fit(bags, y), heard)
     kind = type(heard).__name__
-    assert ear.heard[:2] == [("setup", kind), ("begin", kind, "fit")]
-    assert ear.heard[-2:] == [("end", kind, "fit"), ("teardown", kind)]
+    assert ear.observed[:2] == [("setup", kind), ("begin", kind, "fit")]
+    assert ear.observed[-2:] == [("end", kind, "fit"), ("teardown", kind)]
     assert sorted(ear.names("begin")) == sorted(ear.names("end"))
     assert not [key for key in vars(heard) if "callback" in key and key != "_skl_callbacks"]
     assert set(vars(heard)) - {"_skl_callbacks"} == set(vars(quiet))
@@ -120,7 +120,7 @@ def test_steps_of_a_search():
 def test_stages_of_a_refinement():
     ear = Ear()
     saw = refinement().set_callbacks(ear).fit(DATA, Y)
-    stages = [one[1:] for one in ear.heard if one[0] == "begin" and one[-1] != "step"]
+    stages = [one[1:] for one in ear.observed if one[0] == "begin" and one[-1] != "step"]
     # A task that is handed on is told by the estimator that it is handed to.
     start = [("Annealing", "fit"), ("Annealing", "annealing")]
     fold = [("Refinement", "fold"), *start]
@@ -132,7 +132,7 @@ def test_stages_of_a_refinement():
         *fold,
         *([("Refinement", "refining")] if saw.check_.n_steps else []),
     ]
-    steps = [one for one in ear.heard if one == ("end", "Refinement", "step")]
+    steps = [one for one in ear.observed if one == ("end", "Refinement", "step")]
     assert len(steps) == 2 * 4 + len(saw.errors_)
 
 
@@ -144,9 +144,9 @@ def test_stops_and_folds_of_a_path():
     sizes = ["8 words", *one_walk]
     fold = ["fold", *sizes]
     assert ear.names("begin") == ["fit", "elimination", *one_walk, "estimate", *fold, *fold]
-    n_heard = len(ear.heard)
+    n_heard = len(ear.observed)
     path.recommend(max_bytes=10**6)
-    assert len(ear.heard) == n_heard
+    assert len(ear.observed) == n_heard
 
 
 def test_words_that_are_learned_inside_are_followed():
@@ -157,7 +157,7 @@ def test_words_that_are_learned_inside_are_followed():
     ):
         ear = Ear()
         made.set_callbacks(ear).fit(DATA, Y)
-        assert ear.heard[2] == ("begin", "KMeansCodebook", "fit")
+        assert ear.observed[2] == ("begin", "KMeansCodebook", "fit")
         assert 1 <= ear.count("end", "round") <= 2
 
 
@@ -169,7 +169,7 @@ def test_pipelines_and_searches_hand_callbacks_on():
     clone(pipeline).set_callbacks(ear).fit(DATA, Y)
     assert ear.count("end", "step") == 3
     assert ear.count("end", "fold") == 2
-    assert [one for one in ear.heard if one[0] == "setup"] == [("setup", "Pipeline")]
+    assert [one for one in ear.observed if one[0] == "setup"] == [("setup", "Pipeline")]
     search, ear = GridSearchCV(pipeline, {"annealing__n_kept": [2, 3]}, cv=2), Ear()
     search.set_callbacks(ear).fit(DATA, Y)
     assert ear.count("end", "step") == 3 * (2 * 2 + 1)
@@ -218,7 +218,7 @@ def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
     assert part.interrupted_
     assert len(part.accepted_) == 30
     assert part.score_ == max(whole.selection_.scores[:31])
-    assert ear.heard[-1] == ("teardown", "Annealing")
+    assert ear.observed[-1] == ("teardown", "Annealing")
     assert (tmp_path / "search").exists()
     again = clone(saw).fit(DATA, Y)
     assert same(again, whole)
@@ -240,7 +240,7 @@ def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, t
     ear = Ear(after=min(after, 26 + whole.check_.n_steps - 1), **{how: "step"})
     part = clone(saw).set_callbacks(ear).fit(DATA, Y)
     assert part.codebook_.n_words == 3
-    assert ear.heard[-1] == ("teardown", "Refinement")
+    assert ear.observed[-1] == ("teardown", "Refinement")
     assert part.interrupted_ == (len(part.errors_) < whole.check_.n_steps)
     again = clone(saw).fit(DATA, Y)
     assert same(again, whole)
@@ -258,7 +258,7 @@ def test_an_error_inside_leaves_nothing_behind():
     saw = bs.Annealing(BOOK, 99, n_jobs=1).set_callbacks(ear)
     with pytest.raises(ValueError, match="n_kept"):
         saw.fit(DATA, Y)
-    assert ear.heard[-1] == ("teardown", "Annealing")
+    assert ear.observed[-1] == ("teardown", "Annealing")
     assert set(vars(saw)) - set(saw.get_params()) <= {"_skl_callbacks", "classes_"}
     assert saw.set_params(n_kept=3, n_steps=2).fit(DATA, Y).codebook_.n_words == 3
 

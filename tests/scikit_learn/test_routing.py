@@ -55,7 +55,7 @@ class Start(bs.RandomSubset):
     heard: ClassVar[list[tuple[list[int], object, object]]] = []
 
     def fit(self, X, y=None, *, known=None, groups=None, sample_weight=None):
-        self.heard.append((X.digests.tolist(), groups, sample_weight))
+        self.observed.append((X.digests.tolist(), groups, sample_weight))
         return super().fit(X, y, known=known)
 
 
@@ -65,14 +65,14 @@ class Judge(bs.HistogramClassifier):
     heard: ClassVar[list[tuple[int, object, object]]] = []
 
     def fit(self, X, y, *, groups=None, sample_weight=None):
-        self.heard.append((len(X), groups, sample_weight))
+        self.observed.append((len(X), groups, sample_weight))
         return super().fit(X, y)
 
 
 @pytest.fixture(autouse=True)
 def _forget():
-    Start.heard.clear()
-    Judge.heard.clear()
+    Start.observed.clear()
+    Judge.observed.clear()
 
 
 def refinement(**parameters):
@@ -90,18 +90,18 @@ def path(**parameters):
 def test_a_refinement_holds_out_whole_groups():
     refinement(start=Start(BOOK)).fit(BAGS, Y, groups=GROUPS)
     # Once with all bags, then in each fold without those held out.
-    assert len(Start.heard) == 1 + N_PARTS
-    for rows, groups, _ in Start.heard[1:]:
+    assert len(Start.observed) == 1 + N_PARTS
+    for rows, groups, _ in Start.observed[1:]:
         held = sorted(set(range(N)) - set(rows))
         assert held
         assert not set(GROUPS[held]) & set(GROUPS[rows])
         assert groups is None  # nobody asked for them
     # Without groups, places are torn apart.
-    Start.heard.clear()
+    Start.observed.clear()
     refinement(start=Start(BOOK)).fit(BAGS, Y)
     torn = [
         set(GROUPS[rows]) & set(GROUPS[sorted(set(range(N)) - set(rows))])
-        for rows, _, _ in Start.heard[1:]
+        for rows, _, _ in Start.observed[1:]
     ]
     assert any(torn)
 
@@ -109,7 +109,7 @@ def test_a_refinement_holds_out_whole_groups():
 def test_a_class_that_fills_one_group_is_never_held_out():
     y = np.where(np.arange(N) < 2, 2, Y)
     refinement(start=Start(BOOK)).fit(BAGS, y, groups=GROUPS)
-    assert all({0, 1} <= set(rows) for rows, _, _ in Start.heard)
+    assert all({0, 1} <= set(rows) for rows, _, _ in Start.observed)
 
 
 def test_a_path_is_estimated_on_whole_groups():
@@ -205,8 +205,8 @@ def test_a_search_hands_each_fold_its_groups():
     )
     search.set_params(error_score="raise").fit(BAGS, Y, groups=GROUPS)
     # In each of two halves: once with all its bags, then in each fold of the refinement.
-    assert len(Start.heard) == 2 * (1 + N_PARTS)
-    for rows, groups, _ in Start.heard:
+    assert len(Start.observed) == 2 * (1 + N_PARTS)
+    for rows, groups, _ in Start.observed:
         assert np.array_equal(groups, GROUPS[rows])
 
 
@@ -230,8 +230,8 @@ def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
     made = make(**{part: inner}).fit(BAGS, Y, groups=GROUPS, weight=weight)
     if name == "path":
         made.estimate()
-    assert kind.heard
-    for told, groups, weights in kind.heard:
+    assert kind.observed
+    for told, groups, weights in kind.observed:
         rows = told if kind is Start else np.searchsorted(weight, weights)
         assert np.array_equal(groups, GROUPS[rows])
         assert np.array_equal(weights, weight[rows])
@@ -291,7 +291,7 @@ def test_a_start_that_is_told_otherwise_is_made_again(tmp_path):
         for told, n_starts in ((weight, 1), (weight, 1), (2 * weight, 2)):
             with pytest.raises(TornError):
                 clone(saw).fit(BAGS, Y, sample_weight=told)
-            assert len(Start.heard) == n_starts
+            assert len(Start.observed) == n_starts
 
 
 @pytest.mark.usefixtures("routing")
@@ -305,7 +305,7 @@ def test_what_is_inside_and_says_nothing_makes_it_an_error(name):
     made = make(**{part: quiet}).fit(BAGS, Y, groups=GROUPS)
     if name == "path":
         made.estimate()
-    assert {(groups is None, weights is None) for _, groups, weights in kind.heard} == {
+    assert {(groups is None, weights is None) for _, groups, weights in kind.observed} == {
         (True, True)
     }
     with pytest.raises(TypeError, match="colour"):

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bowsaw.errors import (
+    BusyError,
     DataError,
     ImageError,
     ParameterError,
     SpaceError,
-    StoreBusyError,
     StoreError,
 )
 from bowsaw.images.folder import ImageFolder
@@ -495,7 +495,7 @@ if sys.platform != "win32":
 def test_a_second_writer_is_refused_at_once(images, run, tmp_path):
     first = run()
     with only_writer(tmp_path / "test.store"):
-        with pytest.raises(StoreBusyError, match="another process is writing"):
+        with pytest.raises(BusyError, match="another process is writing"):
             run(overwrite=True)
         assert len(Store(tmp_path / "test.store")) == 10
     assert run() == first

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bowsaw import files
+from bowsaw import checkpoint
 from bowsaw.errors import FormatError, SpaceError
 from bowsaw.store import histograms as module
 from bowsaw.store.histograms import FIELDS, HistogramWriter, read_histograms
@@ -261,7 +261,7 @@ def test_a_disk_that_fills_up_at_the_end_keeps_the_rows(path, monkeypatch, numbe
     writer.rows[:] = ROWS
     writer.mark_done(7)
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", full)
+        patch.setattr(checkpoint.os, "fsync", full)
         with pytest.raises(SpaceError):
             writer.finish(**ABOUT)
     del writer

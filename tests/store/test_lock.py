@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bowsaw.errors import StoreBusyError, StoreError
+from bowsaw.errors import BusyError, StoreError
 from bowsaw.store import lock
 from bowsaw.store.lock import LOCK_NAME, only_writer
 
@@ -26,7 +26,7 @@ def test_the_lock_of_another_process_holds_until_that_process_is_killed(tmp_path
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline().strip() == b"held"
         with (
-            pytest.raises(StoreBusyError, match="Wait for it to end") as caught,
+            pytest.raises(BusyError, match="Wait for it to end") as caught,
             only_writer(tmp_path),
         ):
             pass
@@ -39,7 +39,7 @@ def test_the_lock_of_another_process_holds_until_that_process_is_killed(tmp_path
 def test_the_lock_is_free_after_an_exception(tmp_path):
     with pytest.raises(KeyboardInterrupt), only_writer(tmp_path):
         raise KeyboardInterrupt
-    with only_writer(tmp_path), pytest.raises(StoreBusyError), only_writer(tmp_path):
+    with only_writer(tmp_path), pytest.raises(BusyError), only_writer(tmp_path):
         pass
 
 

@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from bowsaw.progress import colours
+from bowsaw.progress import color_system
 
 _PAGE = 100
 """Columns of running text where no terminal sets a narrower limit."""
@@ -140,7 +140,7 @@ class _Console(Console):
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(
             stderr=stderr,
-            color_system=colours(),
+            color_system=color_system(),
             highlight=False,
             markup=False,
             emoji=False,

@@ -36,7 +36,7 @@ from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder
 from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
-from bowsaw.progress import colours, drawn
+from bowsaw.progress import color_system, live_display
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 
@@ -192,7 +192,7 @@ class Watcher:
         self._step: Step | None = None
         self._begin = time.perf_counter()
         if not command.quiet and sys.stderr is not None and sys.stderr.isatty():
-            console = Console(stderr=True, color_system=colours())
+            console = Console(stderr=True, color_system=color_system())
             self.live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __call__(self, step: Step) -> None:
@@ -239,7 +239,7 @@ class Watcher:
 def watched(command: Command) -> Iterator[Watcher]:
     """Show cells meanwhile: give what it yields to ``arena`` as ``on_cell``."""
     watcher = Watcher(command)
-    with drawn(watcher.live):
+    with live_display(watcher.live):
         yield watcher
 
 

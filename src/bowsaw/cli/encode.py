@@ -27,7 +27,6 @@ from bowsaw.cli.options import (
 from bowsaw.cli.scheduler import add_scheduler
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.evaluation.fingerprint import codebook_digest
 from bowsaw.formats.vocabulary import load
 from bowsaw.progress import Progress
 from bowsaw.store import Store
@@ -104,7 +103,7 @@ def _metadata(
     metadata: dict[str, Any] = {
         "coding": coder.coding,
         "sharpness": coder.sharpness_in_use() if coder.coding == "soft" else None,
-        "codebook": {"digest": codebook_digest(book), "provenance": book.provenance},
+        "codebook": {"digest": book.digest, "provenance": book.provenance},
         "store": store.digest,
         **part_record(options),
         "version": __version__,

@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bowsaw.checks import parse_json
+from bowsaw.checkpoint import atomic_write, regular_bytes
 from bowsaw.cli.command import Command
 from bowsaw.errors import MismatchError
-from bowsaw.files import atomic_write, regular_bytes
+from bowsaw.validation import parse_json
 
 _LEGIBLE = 30
 """Characters; what is longer is a digest, or a list that says nothing to people."""

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.checkpoint import estimator_settings
 from bowsaw.cli.command import counted
 from bowsaw.cli.options import coding_of, open_store, part_record, split_of
 from bowsaw.cli.pruned_file import LONGEST, most_words, pruned_codebook
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.fingerprint import codebook_digest, settings
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.evaluation.recommendation import Recommendation
 from bowsaw.formats.vocabulary import load
@@ -150,11 +150,11 @@ class Task:
         return {
             "version": __version__,
             "method": self.saw.__class__.__name__,
-            "codebook": codebook_digest(self.book),
+            "codebook": self.book.digest,
             "store": self.store.digest,
             "seed": self.options.seed,
             **part_record(self.options),
-            **settings(self.saw),
+            **estimator_settings(self.saw),
             "n_kept": self.n_kept,
         }
 
@@ -165,7 +165,7 @@ class Task:
         record = {
             **part_record(options),
             "store": self.store.digest,
-            "codebook": codebook_digest(self.book),
+            "codebook": self.book.digest,
             "n_words": self.book.n_words,
             # Its name alone: with the number, allowing more bytes would need more bytes.
             "limit": next(name for name in limits if getattr(options, name) is not None),
@@ -184,7 +184,7 @@ class Task:
     def _longest(self, n_kept: int) -> Codebook:
         """Return a codebook of so many words that says as much as there can be to say."""
         told = {
-            **settings(self.saw),
+            **estimator_settings(self.saw),
             "n_kept": n_kept,
             "moved": LONGEST,
             "start": "annealing",

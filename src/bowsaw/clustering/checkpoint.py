@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.files import StoredArrays, atomic_write
+from bowsaw.checkpoint import NpzReader, atomic_write
 
 
 class Checkpoint:
@@ -49,7 +49,7 @@ class Checkpoint:
         if self._path is None:
             return None
         try:
-            with StoredArrays(self._path) as state:
+            with NpzReader(self._path) as state:
                 if str(state["fingerprint"]) != self._fingerprint:
                     return None
                 words, told = np.ascontiguousarray(state["words"]), state["objectives"]

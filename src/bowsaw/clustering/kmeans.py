@@ -40,8 +40,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
-from bowsaw.callbacks import CallbackSupport, Task, fit_task, with_callbacks
-from bowsaw.checks import check_whole
 from bowsaw.clustering.checkpoint import Checkpoint
 from bowsaw.clustering.seeding import kmeans_plus_plus
 from bowsaw.clustering.training_rows import LocalRows, RemoteRows, draw_numbers
@@ -50,9 +48,9 @@ from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.parallel.cluster import Cluster, connected
 from bowsaw.parallel.estimator import OnCluster
-from bowsaw.progress import Progress
-from bowsaw.seeds import seed_from, stream
-from bowsaw.store.located import content_name
+from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
+from bowsaw.random_streams import seed_from, stream
+from bowsaw.validation import check_int
 
 
 class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
@@ -171,7 +169,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
                     f"got {self.n_words}. Use more images or ask for fewer words."
                 )
             saved = Checkpoint(self.checkpoint, self._fingerprint(bags, data.n_descriptors, seed))
-            show = bool(self.verbose) and not task.heard
+            show = bool(self.verbose) and not task.observed
             with Progress("k-means", self.max_iter, show=show) as bar:
                 words, objectives, counts = self._lloyd(data, bags.scale, seed, saved, bar, task)
         self.objectives_ = [value / bags.scale**2 for value in objectives]
@@ -246,7 +244,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
 
     def _validate(self) -> None:
         for name, least in (("n_words", 1), ("max_iter", 1), ("init_sample", 1)):
-            check_whole(getattr(self, name), name, least)
+            check_int(getattr(self, name), name, least)
         if self.sample is not None and not (_is_whole(self.sample) and self.sample >= self.n_words):
             raise ParameterError(
                 f"sample must be a whole number from n_words = {self.n_words} up, or None for "
@@ -263,7 +261,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
             "sample": None if self.sample is None else int(self.sample),
             "seed": seed,
             "n_descriptors": n_descriptors,
-            "content": content_name(bags) if self.checkpoint is not None else None,
+            "content": bags.digest() if self.checkpoint is not None else None,
             "description": bags.description,
             "version": __version__,
         }

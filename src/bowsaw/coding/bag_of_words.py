@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifierCV
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.chunks import CHUNK_BAGS, Coder, code_on
 from bowsaw.coding.soft import sharpness_for
@@ -23,8 +22,8 @@ from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel.cluster import connected
 from bowsaw.parallel.estimator import OnCluster
-from bowsaw.progress import Progress
-from bowsaw.seeds import seed_from
+from bowsaw.progress import CallbackSupport, Progress, fit_task, with_callbacks
+from bowsaw.random_streams import seed_from
 
 SHARPNESS_GRID = (10.0, 20.0, 40.0, 80.0, 160.0)
 _RIDGES = tuple(float(10.0**e) for e in range(-5, 2))

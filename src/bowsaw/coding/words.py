@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClusterMixin, clone
 
 from bowsaw.bags import Bags
-from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.errors import ParameterError
+from bowsaw.progress import Task
 
 
 def learns(codebook: Any) -> bool:
@@ -65,7 +65,7 @@ def words_from(
             "fitted KMeans by from_sklearn(…)."
         )
     learner = clone(codebook)
-    with (task or Task()).handed("words", learner):
+    with (task or Task()).delegate("words", learner):
         learner.fit(bags, y)
     book: Codebook = learner.codebook_
     return book

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw.bags import Bags
-from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
-from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.images.decode import Picture, read_picture
 from bowsaw.parallel import ordered_map
-from bowsaw.progress import Progress
+from bowsaw.progress import CallbackSupport, Progress, fit_task, with_callbacks
+from bowsaw.validation import check_int
 
 Descriptors = NDArray[Any]
 """``(n, n_dims)``, in the descriptor's dtype and stored units."""
@@ -79,8 +78,8 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         if self.on_error not in ("raise", "empty"):
             raise ParameterError(f"on_error must be 'raise' or 'empty'; got {self.on_error!r}.")
         if self.max_side is not None:
-            check_whole(self.max_side, "max_side", 1, "of pixels (or None)")
-        check_whole(self.max_pixels, "max_pixels", 1, "of pixels")
+            check_int(self.max_side, "max_side", 1, remedy="Give pixels, or None.")
+        check_int(self.max_pixels, "max_pixels", 1)
 
     def load(self, source: Any) -> Picture:
         """Read one picture as this descriptor wants it, or raise an ImageError with the reason."""

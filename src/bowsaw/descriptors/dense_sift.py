@@ -34,11 +34,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checks import check_whole
 from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS, cell_maps, gather
 from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import Scratch
+from bowsaw.validation import check_int
 
 N_CELLS = 4
 CLIP = 0.2
@@ -109,13 +109,13 @@ class DenseSift(Descriptor):
     def validate(self) -> None:
         """Raise a ParameterError when a parameter is out of range."""
         super().validate()
-        check_whole(self.patch, "patch", N_CELLS, "of pixels")
+        check_int(self.patch, "patch", N_CELLS)
         if self.patch % N_CELLS:
             raise ParameterError(
                 f"patch must be a multiple of {N_CELLS} pixels; got {self.patch}. Take "
                 f"{self.patch - self.patch % N_CELLS}."
             )
-        check_whole(self.step, "step", 1, "of pixels")
+        check_int(self.step, "step", 1)
         if not (isinstance(self.min_contrast, numbers.Real) and 0 <= self.min_contrast < np.inf):
             raise ParameterError(
                 f"min_contrast must be a finite number, at least 0; got {self.min_contrast!r}."

@@ -48,13 +48,13 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bowsaw.callbacks import CallbackSupport, Task, fit_task, with_callbacks
-from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map, single_threaded_blas
-from bowsaw.seeds import seed_from, stream
+from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
+from bowsaw.random_streams import seed_from, stream
 from bowsaw.selection.folds import check_all_are_seen, check_groups, deal, n_groups_of
+from bowsaw.validation import check_int
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -169,7 +169,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         if self.C != "auto":
             _positive(self.C, "C", ' or "auto"')
         for name, least in (("cv", 2), ("max_iter", 1)):
-            check_whole(getattr(self, name), name, least)
+            check_int(getattr(self, name), name, least)
         _positive(self.tol, "tol")
         grid = sorted({_positive(c, "grid") for c in _grid(self.grid)})
         if not grid:

@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.callbacks import Task, fit_task, with_callbacks
-from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.coding.plain import coded
 from bowsaw.coding.words import learns, words_from
@@ -42,10 +40,10 @@ from bowsaw.evaluation.recommendation import (
     within_ms,
 )
 from bowsaw.evaluation.walks import Walks
-from bowsaw.progress import Progress
+from bowsaw.progress import Progress, Task, fit_task, with_callbacks
+from bowsaw.random_streams import seed_from
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
-from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector, check_labels, check_n_kept
 from bowsaw.selection.descent import refined
 from bowsaw.selection.elimination import check_sizes
@@ -53,6 +51,7 @@ from bowsaw.selection.folds import check_groups
 from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
 from bowsaw.selection.routing import handed_on, of_rows, router
+from bowsaw.validation import check_int
 
 Labels = NDArray[np.int64]
 
@@ -214,7 +213,7 @@ class PruningPath(Selector):
             told = {name: getattr(self, name) for name in names}
             classes = [str(label) for label in self.classes_]
             self._walks = Walks(sizes=sizes, classes=classes, seed=self.seed_, **told)
-            how: dict[str, Any] = {"show": bool(self.verbose) and not task.heard, "task": task}
+            how: dict[str, Any] = {"show": bool(self.verbose) and not task.observed, "task": task}
             self.trail_, _ = self._walks.walk(book, bags, labels, known=known, **how)
             self.selection_ = self.selection_at(n_kept)
             self.codebook_ = self.selection_.codebook
@@ -284,7 +283,7 @@ class PruningPath(Selector):
         folds = deal(self._labels, self.cv, self.seed_, self._groups, self.classes_)
         n_folds = int(folds.max()) + 1
         found = np.empty((n_folds, len(self.sizes_)))
-        show = bool(self.verbose) and not task.heard
+        show = bool(self.verbose) and not task.observed
         with (
             task.part("estimate", n_folds) as told,
             Progress("folds", found.size, show=show) as bar,
@@ -394,4 +393,4 @@ class PruningPath(Selector):
     def _validate(self) -> None:
         self._check_coding()
         for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
-            check_whole(getattr(self, name), name, least)
+            check_int(getattr(self, name), name, least)

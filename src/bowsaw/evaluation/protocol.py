@@ -42,24 +42,18 @@ from sklearn.base import clone
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checkpoint import atomic_write, estimator_settings, fingerprint, regular_bytes
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, FormatError, ParameterError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier, Mapped
-from bowsaw.evaluation.fingerprint import (
-    codebook_digest,
-    data_digest,
-    fingerprint,
-    settings,
-    versions,
-)
+from bowsaw.evaluation.fingerprint import data_digest, versions
 from bowsaw.evaluation.leak import check_leaks
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.evaluation.result import Evaluation, Record
-from bowsaw.files import atomic_write, regular_bytes
 from bowsaw.images.split import Split, split_by_class
-from bowsaw.seeds import check_seed
+from bowsaw.random_streams import check_seed
 
 TEST_CHUNK = 1000
 """Test images that are coded at a time."""
@@ -224,14 +218,14 @@ class _Stages:
 
     def settings(self) -> dict[str, Any]:
         book = (
-            {"n_words": self.book.n_words, "given": codebook_digest(self.book)}
+            {"n_words": self.book.n_words, "given": self.book.digest}
             if isinstance(self.book, Codebook)
-            else settings(self.book)
+            else estimator_settings(self.book)
         )
         return {
             "codebook": book,
-            "coding": settings(self.coder),
-            "classifier": settings(self.classifiers[0]),
+            "coding": estimator_settings(self.coder),
+            "classifier": estimator_settings(self.classifiers[0]),
         }
 
     def run(self, bags: Bags, y: NDArray[np.int64], n_classes: int, split: Split) -> list[Record]:

@@ -36,7 +36,7 @@ from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 from bowsaw.selection.folds import check_all_are_seen, n_groups_of
 from bowsaw.selection.folds import deal as deal_to_folds
 

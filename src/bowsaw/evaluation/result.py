@@ -51,8 +51,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checks import parse_json
 from bowsaw.errors import FormatError, ParameterError
+from bowsaw.validation import parse_json
 
 FORMAT = "bowsaw evaluation"
 SCHEMA = 1

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
-from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook
-from bowsaw.evaluation.fingerprint import codebook_digest, data_digest, plain
+from bowsaw.evaluation.fingerprint import data_digest
 from bowsaw.inference.state import HistogramState
+from bowsaw.progress import Task
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
 from bowsaw.selection.elimination import eliminate
 from bowsaw.selection.known import Known
 from bowsaw.selection.trail import Trail, TrailFile
+from bowsaw.validation import json_value
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,9 @@ class Walks:
         options = {key: told for key, told in vars(score).items() if "_" not in (key[0], key[-1])}
         return {
             "bags": data_digest(bags, labels, list(self.classes)),
-            "codebook": codebook_digest(book),
+            "codebook": book.digest,
             "sizes": list(self.sizes),
-            "score": [score.name, plain(options)],
+            "score": [score.name, json_value(options)],
             "repair": int(self.repair),
             "coding": self.coding,
             "sharpness": float(self.sharpness) if self.coding == "soft" else None,

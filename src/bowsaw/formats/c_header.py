@@ -39,10 +39,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.files import atomic_write
 from bowsaw.formats.c_literals import c_number, c_numbers, c_row, c_text, float_above
 from bowsaw.formats.c_names import USUAL, check_name, named
 from bowsaw.formats.linear_model import (
@@ -50,7 +50,6 @@ from bowsaw.formats.linear_model import (
     LinearModel,
     as_recogniser,
     unit_of,
-    words_digest,
 )
 from bowsaw.formats.small_words import small_words
 
@@ -169,7 +168,7 @@ def _about(bow: BagOfWords, book: Codebook) -> str:
         "coding": bow.coding,
         "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
         "description": book.description,
-        "codebook": words_digest(book),
+        "codebook": book.digest,
     }
     # A comment must not end early, whatever a description holds.
     return json.dumps(about, sort_keys=True).replace("*/", "* /").replace("/*", "/ *")

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checks import canonical
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import BowsawError, FormatError
 from bowsaw.formats.bounded import shown
 from bowsaw.formats.linear_model import LinearModel, as_recogniser
 from bowsaw.formats.safetensors import metadata_of, tensors_digest, tensors_of, write_tensors
+from bowsaw.validation import canonical_json
 
 FORMAT = "bowsaw-classifier"
 VERSION = "1"
@@ -84,7 +84,7 @@ def save_classifier(
         "sharpness": json.dumps(model.sharpness),
         "codebook": model.codebook,
         "order": "C" if model.weights.flags.c_contiguous else "F",
-        "description": canonical(model.description) or "null",
+        "description": canonical_json(model.description),
         "provenance": json.dumps(model.provenance, sort_keys=True),
     }
     tensors["weights"] = np.ascontiguousarray(model.weights)

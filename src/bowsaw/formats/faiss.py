@@ -24,9 +24,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.files import atomic_write
 from bowsaw.formats.bounded import RefusedError, Source
 from bowsaw.formats.matrices import Axes, Matrices
 

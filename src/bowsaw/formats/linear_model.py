@@ -19,8 +19,6 @@ some histograms, decided by both, prove that it is the formula above.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,11 +27,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checks import Description, as_numbers, plain_json
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.validation import Description, as_numbers, json_mapping
 
 MAPPINGS = ("sqrt", "raw")
 DESCRIPTORS = ("float32", "uint8")
@@ -74,7 +72,7 @@ class LinearModel:
     --------
     >>> import bowsaw as bs
     >>> book = bs.Codebook([[0.0], [1.0]])
-    >>> model = LinearModel([[-1.0, 1.0]], [0.0], ["low", "high"], codebook=words_digest(book))
+    >>> model = LinearModel([[-1.0, 1.0]], [0.0], ["low", "high"], codebook=book.digest)
     >>> model.predict(model.coder(book).transform([[[0.1], [0.2]], [[0.9]]])).tolist()
     ['low', 'high']
     """
@@ -122,8 +120,8 @@ class LinearModel:
         self.coding: Literal["hard", "soft"] = "hard" if coding == "hard" else "soft"
         self.sharpness = None if coding == "hard" else check_sharpness(sharpness)
         self.codebook = codebook
-        self.description = plain_json(description, "description")
-        self.provenance = plain_json(provenance, "provenance") or {}
+        self.description = json_mapping(description, "description")
+        self.provenance = json_mapping(provenance, "provenance") or {}
         for value in (self.weights, self.intercepts):
             value.setflags(write=False)
 
@@ -184,7 +182,7 @@ class LinearModel:
             scale=float(getattr(last, "scale_", 1.0)),
             coding=bow.coding,
             sharpness=None if bow.coding == "hard" else bow.sharpness_in_use(),
-            codebook=words_digest(book),
+            codebook=book.digest,
             description=book.description,
             provenance=provenance,
         )
@@ -239,32 +237,15 @@ class LinearModel:
     def coder(self, codebook: Codebook | ArrayLike, *, n_jobs: int | None = -1) -> BagOfWords:
         """Return the coder of this model's histograms, or refuse another codebook."""
         book = as_codebook(codebook).described(self.description)
-        if words_digest(book) != self.codebook:
+        if book.digest != self.codebook:
             raise MismatchError(
                 f"the classifier was fitted to histograms of other words (digest "
-                f"{self.codebook[:12]}) than the codebook's (digest {words_digest(book)[:12]}). "
+                f"{self.codebook[:12]}) than the codebook's (digest {book.digest[:12]}). "
                 "Give the codebook that it was fitted with, or fit it anew with «bowsaw fit»."
             )
         if self.sharpness is None:
             return BagOfWords(book, coding=self.coding, n_jobs=n_jobs)
         return BagOfWords(book, coding=self.coding, sharpness=self.sharpness, n_jobs=n_jobs)
-
-
-def words_digest(codebook: Codebook) -> str:
-    """Return the SHA-256 of what histograms depend on: the words, their order and their unit.
-
-    Examples
-    --------
-    >>> book = Codebook([[0.0], [1.0]])
-    >>> words_digest(book) == words_digest(book.with_provenance(seed=3))
-    True
-    >>> words_digest(book) == words_digest(book.only([1, 0]))
-    False
-    """
-    about = [codebook.words.shape, codebook.scale, codebook.metric]
-    found = hashlib.sha256(json.dumps(about).encode())
-    found.update(codebook.words.astype("<f4").tobytes())
-    return found.hexdigest()
 
 
 def unit_of(codebook: Codebook) -> str:

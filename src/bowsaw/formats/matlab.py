@@ -23,9 +23,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.files import atomic_write
 from bowsaw.formats.bounded import RefusedError, Source, allowance, inflated, shown
 from bowsaw.formats.matrices import Axes, Matrices
 

@@ -23,9 +23,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
-from bowsaw.files import atomic_write
 from bowsaw.formats.bounded import Archive, RefusedError, Source, shown
 from bowsaw.formats.matrices import Axes, Matrices
 from bowsaw.store.histograms import FIELDS as HISTOGRAM_FIELDS

@@ -51,17 +51,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.errors import ParameterError
-from bowsaw.files import atomic_write
 from bowsaw.formats.linear_model import (
     DESCRIPTORS,
     LinearModel,
     as_recogniser,
     unit_of,
-    words_digest,
 )
 from bowsaw.nearest.search import WordSearch
 
@@ -308,7 +307,7 @@ def _about(bow: BagOfWords, book: Codebook, model: LinearModel | None) -> dict[s
         "coding": bow.coding,
         "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
         "scale": None if book.scale_is_unknown else book.scale,
-        "codebook": words_digest(book),
+        "codebook": book.digest,
         "word_ids": book.ids.tolist(),
         "description": book.description,
     }

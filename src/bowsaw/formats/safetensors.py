@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as to_bytes
 
-from bowsaw.checks import canonical
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
-from bowsaw.files import atomic_write
 from bowsaw.formats.bounded import RefusedError, Source, shown
 from bowsaw.formats.matrices import Axes, Matrices
+from bowsaw.validation import canonical_json
 
 FORMAT = "bowsaw-codebook"
 VERSION = "1"
@@ -66,7 +66,7 @@ def write_safetensors(codebook: Codebook, path: str | PathLike[str]) -> None:
         "format_version": VERSION,
         "scale": repr(codebook.scale),
         "metric": codebook.metric,
-        "description": canonical(codebook.description) or "null",
+        "description": canonical_json(codebook.description),
         "provenance": json.dumps(codebook.provenance, sort_keys=True),
     }
     write_tensors(tensors, metadata, path)

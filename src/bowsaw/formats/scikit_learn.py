@@ -24,9 +24,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.files import atomic_write
 from bowsaw.formats.bounded import Archive, RefusedError, shown
 from bowsaw.formats.matrices import Axes, Matrices
 from bowsaw.formats.numpy_files import array_of

@@ -44,8 +44,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import short_digest
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.files import short_digest
 from bowsaw.images.headers import SNIFF_BYTES, Header, Unreadable, read_header, sniff
 
 Source = str | PathLike[str] | bytes | NDArray[Any]

@@ -15,9 +15,9 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checks import check_whole
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.seeds import check_seed, stream
+from bowsaw.random_streams import check_seed, stream
+from bowsaw.validation import check_int
 
 Rows = NDArray[np.int64]
 Part = Literal["codebook", "train", "test", "all"]
@@ -115,8 +115,8 @@ def split_by_class(
     >>> split
     Split(codebook=2, train=2, test=3, seed=0, index=0)
     """
-    n_codebook, n_train = check_whole(codebook, "codebook", 0), check_whole(train, "train", 1)
-    seed, index = check_seed(seed), check_whole(index, "index", 0)
+    n_codebook, n_train = check_int(codebook, "codebook", 0), check_int(train, "train", 1)
+    seed, index = check_seed(seed), check_int(index, "index", 0)
     labels = _labels(y, len(classes))
     drawn: list[list[Rows]] = []
     for label, name in enumerate(classes):

@@ -10,7 +10,7 @@ import numpy as np
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.seeds import seed_from, stream
+from bowsaw.random_streams import seed_from, stream
 
 if TYPE_CHECKING:
     from bowsaw.inference.state import HistogramState

@@ -43,7 +43,7 @@ from bowsaw.inference.transfers.sampled import COVARIANCES
 from bowsaw.inference.transfers.uniform import POLICIES
 from bowsaw.inference.whatif import TRANSFERS, whatif
 from bowsaw.progress import Progress
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 
 ALL = "all"
 _VARIANTS = {"uniform": ("policy", POLICIES), "gaussian": ("covariance", COVARIANCES)}

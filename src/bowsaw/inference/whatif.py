@@ -21,7 +21,6 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.checks import check_options
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
@@ -32,6 +31,7 @@ from bowsaw.inference.state import HistogramState
 from bowsaw.inference.transfers.sampled import EmpiricalState, GaussianState
 from bowsaw.inference.transfers.uniform import UniformState
 from bowsaw.inference.transfers.voronoi import VoronoiState
+from bowsaw.validation import check_options
 
 TRANSFERS = {
     "hard": ("exact", "uniform", "voronoi", "gaussian", "empirical"),

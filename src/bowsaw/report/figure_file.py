@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.records import read_run
 from bowsaw.evaluation.classify import CALLED
-from bowsaw.files import atomic_write
 from bowsaw.report.figures import AXES, MAIN, Frame, Look, chart, legend_mark, looks_of
 from bowsaw.report.markup import Content, Markup, tag
 from bowsaw.report.summary import Panel, panels_of

@@ -15,10 +15,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from bowsaw.checkpoint import atomic_write
 from bowsaw.errors import FormatError
 from bowsaw.evaluation.arena.claims.verdicts import verdicts
 from bowsaw.evaluation.arena.records import Run, read_run
-from bowsaw.files import atomic_write
 from bowsaw.report import inside, sections
 from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.figures import looks_of

@@ -33,11 +33,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.seeds import seed_from, stream
+from bowsaw.random_streams import seed_from, stream
+from bowsaw.validation import check_int
 
 BLOCK_ROWS = 2**14
 BLOCK_WORDS = 256
@@ -100,7 +100,7 @@ def coverage_costs(
     -------
     ndarray of shape (n_words, n_descriptors or n_sample), float32
     """
-    check_whole(n_sample, "n_sample", 1)
+    check_int(n_sample, "n_sample", 1)
     if not bags.n_descriptors:
         raise DataError(f"the {len(bags)} bags have no descriptors to cover. Give bags with some.")
     words = codebook.words_for(bags).astype(np.float64) / bags.scale

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowsaw.checks import check_options
 from bowsaw.errors import ParameterError
 from bowsaw.scores.base import Score
 from bowsaw.scores.counts import Counts
@@ -12,6 +11,7 @@ from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.mrmr import MaxRelevanceMinRedundancy
 from bowsaw.scores.presence import Presence
 from bowsaw.scores.relevance import Relevance
+from bowsaw.validation import check_options
 
 SCORES: dict[str, type[Score]] = {
     score.name: score

@@ -38,19 +38,18 @@ from numpy.typing import NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
-from bowsaw.callbacks import Task
-from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.progress import Progress
+from bowsaw.progress import Progress, Task
+from bowsaw.random_streams import seed_from, stream
 from bowsaw.scores.base import Score
 from bowsaw.scores.make import make_score
-from bowsaw.seeds import seed_from, stream
 from bowsaw.selection.base import Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.proposals import NearestSwaps, Proposals, RandomSwaps
 from bowsaw.selection.result import Selection
 from bowsaw.selection.search import RENEWAL, Search
+from bowsaw.validation import check_int
 
 FINAL_SHARE = 1e-3
 N_CALIBRATION = 20
@@ -339,7 +338,7 @@ class Annealing(Selector):
             "n_kept": int(self.n_kept),
             "seed": seed,
             "words": [words.hexdigest(), repr(book.scale)],
-            "bags": [bags.content_digest(), repr(bags.scale)],
+            "bags": [bags.digest(), repr(bags.scale)],
             "labels": hashlib.sha256(labels.tobytes()).hexdigest(),
             "version": __version__,
         }
@@ -351,7 +350,7 @@ class Annealing(Selector):
 
     def _validate(self) -> None:
         for name, least in (("n_steps", 0), ("move_size", 1)):
-            check_whole(getattr(self, name), name, least)
+            check_int(getattr(self, name), name, least)
         choices = {
             "proposals": ("random", "nearest"),
             "schedule": ("calibrated", "published"),

@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.callbacks import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.codebook import Codebook
 from bowsaw.coding.plain import coded
 from bowsaw.coding.soft import check_sharpness
 from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import DataError, ParameterError
+from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.selection.known import Known
 from bowsaw.selection.result import Selection
 
@@ -111,7 +111,7 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
 
     def _shows(self) -> bool:
         """Return whether to draw bars: where a person asked, and no callback draws."""
-        return bool(getattr(self, "verbose", False)) and not self._task.heard
+        return bool(getattr(self, "verbose", False)) and not self._task.observed
 
     def _full_histograms(self) -> NDArray[np.float32]:
         """Return the bags' histograms under the whole codebook, coded as the selector says."""

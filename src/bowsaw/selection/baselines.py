@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags, as_bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
-from bowsaw.seeds import seed_from, stream
+from bowsaw.random_streams import seed_from, stream
 from bowsaw.selection.base import Selector
 from bowsaw.selection.result import Selection
 
@@ -280,7 +280,7 @@ class Retrained(Selector):
             n_jobs=self.n_jobs,
             verbose=self._shows(),
         )
-        with self._task.handed("k-means", trainer):
+        with self._task.delegate("k-means", trainer):
             trainer.fit(images)
         trained = trainer.codebook_
         return Selection(

@@ -38,8 +38,8 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from bowsaw.callbacks import CallbackSupport, fit_task, with_callbacks
 from bowsaw.errors import DataError
+from bowsaw.progress import CallbackSupport, fit_task, with_callbacks
 from bowsaw.selection._bottleneck_kernel import union_losses
 from bowsaw.selection.base import check_labels
 from bowsaw.selection.merging import (

@@ -15,9 +15,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bowsaw.checks import parse_json
+from bowsaw.checkpoint import atomic_write, regular_bytes
 from bowsaw.errors import ParameterError
-from bowsaw.files import atomic_write, regular_bytes
+from bowsaw.validation import parse_json
 
 SECONDS = 3.0
 

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
+from bowsaw.random_streams import seed_from
 from bowsaw.scores.coverage import coverage_costs, lazy_greedy
-from bowsaw.seeds import seed_from
 from bowsaw.selection.base import Selector
 from bowsaw.selection.result import Selection
 

@@ -17,15 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
-from bowsaw.callbacks import Task
-from bowsaw.checks import check_whole
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.progress import Progress
-from bowsaw.seeds import seed_from
+from bowsaw.progress import Progress, Task
+from bowsaw.random_streams import seed_from
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.slopes import Pool, Slopes, usual_per_bag
+from bowsaw.validation import check_int
 
 KEEP_FIRST, KEEP_SECOND = 0.9, 0.99
 LEAST_SHARE = 1e-6
@@ -141,7 +140,7 @@ def refined(
         {
             "words": start.tobytes().hex(),
             "version": __version__,
-            "bags": "" if checkpoint is None else bags.content_digest(),
+            "bags": "" if checkpoint is None else bags.digest(),
             "labels": classes.tolist(),
             "told": [
                 n_steps,
@@ -210,7 +209,7 @@ def check_walk(
         ("per_bag", per_bag, 1),
         ("max_bags", max_bags, 2),
     ):
-        check_whole(value, name, least)
+        check_int(value, name, least)
     if not isinstance(rate, numbers.Real) or not 0 < float(rate) < np.inf:
         raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
     if coding not in ("hard", "soft"):

@@ -42,13 +42,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.callbacks import Task
 from bowsaw.errors import ParameterError
 from bowsaw.inference.state import HistogramState
-from bowsaw.progress import Progress
+from bowsaw.progress import Progress, Task
+from bowsaw.random_streams import stream
 from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.seeds import stream
 from bowsaw.selection.trail import Stop, Trail, TrailFile
 
 N_STOPS, SMALLEST = 24, 10

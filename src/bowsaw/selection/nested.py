@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from bowsaw.bags import Bags
-from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook
 from bowsaw.coding.plain import coded
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.progress import Progress
+from bowsaw.progress import Progress, Task
+from bowsaw.random_streams import stream
 from bowsaw.scores.leave_one_out import RIDGES
-from bowsaw.seeds import stream
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.descent import Walk
 from bowsaw.selection.folds import deal, only_there
@@ -134,7 +133,7 @@ def check_steps(
         checkpoint,
         {
             **fingerprint,
-            "bags": "" if checkpoint is None else bags.content_digest(),
+            "bags": "" if checkpoint is None else bags.digest(),
             "labels": labels.tolist(),
             "groups": None if groups is None else groups.tolist(),
             "told": [n_steps, n_folds, rate, per_bag, max_bags, coding, float(sharpness), seed],

@@ -52,10 +52,10 @@ from sklearn.base import clone
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
-from bowsaw.callbacks import Task
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.seeds import seed_from
+from bowsaw.progress import Task
+from bowsaw.random_streams import seed_from
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
@@ -228,7 +228,7 @@ class Refinement(Selector):
             "version": __version__,
             "book": book.words.tobytes().hex(),
             "start": _described(start),
-            "bags": "" if self.checkpoint is None else bags.content_digest(),
+            "bags": "" if self.checkpoint is None else bags.digest(),
             "labels": labels.tolist(),
         }
         for name, value in self._for_start.items():
@@ -317,7 +317,7 @@ class Refinement(Selector):
             known["scores"] = tuple(known["scores"])
             words = book.only(known["kept"])
             return Selection(codes_with="pruned", codebook=words, **known), False
-        with self._task.handed("start", start):
+        with self._task.delegate("start", start):
             start.fit(bags, labels, known=self._known, **self._for_start)
         begun = start.selection_
         if begun.codes_with != "pruned":
@@ -390,7 +390,7 @@ def _quietly(
     saw = clone(start)
     if "verbose" in saw.get_params():
         saw.set_params(verbose=False)
-    with task.handed("start", saw):
+    with task.delegate("start", saw):
         saw.fit(bags, labels, **metadata)
     if getattr(saw, "interrupted_", False):
         # A search that keeps its best has caught it.

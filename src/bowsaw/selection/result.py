@@ -19,9 +19,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checks import plain_json
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
+from bowsaw.validation import json_mapping
 
 
 @dataclass(frozen=True)
@@ -126,5 +126,5 @@ class Selection:
             "score": self.final_score,
             "seed": self.seed,
             "certificate": None if self.certificate is None else dict(self.certificate),
-            "parameters": plain_json(self.parameters, "parameters"),
+            "parameters": json_mapping(self.parameters, "parameters"),
         }

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.inference.state import HistogramState
+from bowsaw.random_streams import stream
 from bowsaw.scores.base import Score
-from bowsaw.seeds import stream
 from bowsaw.selection.proposals import Proposals
 
 RENEWAL = 25

@@ -14,8 +14,8 @@ from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import weigh
 from bowsaw.errors import DataError
 from bowsaw.parallel import ordered_map
+from bowsaw.random_streams import stream
 from bowsaw.scores.gradient import leave_one_out_gradient
-from bowsaw.seeds import stream
 from bowsaw.selection._refine_kernel import count_nearest, normalise, pull
 
 POOL = 2048

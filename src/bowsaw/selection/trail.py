@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checks import parse_json
+from bowsaw.checkpoint import NpzReader, atomic_write
 from bowsaw.errors import ParameterError
-from bowsaw.files import StoredArrays, atomic_write
+from bowsaw.validation import parse_json
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class TrailFile:
         if self._path is None:
             return []
         try:
-            with StoredArrays(self._path) as held:
+            with NpzReader(self._path) as held:
                 if str(held["fingerprint"]) != self._fingerprint:
                     return []
                 return [

@@ -44,9 +44,9 @@ from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 
-from bowsaw.checks import parse_json
 from bowsaw.errors import SpaceError, StoreError
 from bowsaw.store.content import COLUMNS, SCHEMA, Content, Entry, Recipe, trouble_with
+from bowsaw.validation import parse_json
 
 CATALOG_NAME = "catalog.sqlite"
 _OUTER_TROUBLE = (

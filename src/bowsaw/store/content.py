@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from bowsaw._version import __version__
-from bowsaw.checks import canonical, parse_json
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ParameterError
+from bowsaw.validation import canonical_json, parse_json
 
 SCHEMA = 1
 """The version of the layout; it changes with the tables, the files or their meaning."""
@@ -74,7 +74,7 @@ class Recipe:
             "min_side": descriptor.min_side,
         }
         return cls(
-            description=canonical(descriptor.description()) or "{}",
+            description=canonical_json(descriptor.description() or {}),
             reading=json.dumps(reading, sort_keys=True),
             scale=float(descriptor.scale),
             dtype=dtype,

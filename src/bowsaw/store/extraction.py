@@ -35,9 +35,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from bowsaw.checkpoint import translate_enospc
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ImageError, ParameterError, StoreError
-from bowsaw.files import disk_full_is_clear
 from bowsaw.images.folder import ImageFolder
 from bowsaw.parallel import effective_jobs, ordered_map
 from bowsaw.parallel.cluster import Cluster, connected
@@ -110,7 +110,7 @@ def extract(
     ------
     StoreError
         When the store has other parameters and ``overwrite`` is False, or cannot be written.
-    StoreBusyError
+    BusyError
         When another process writes to it.
     SpaceError
         When the disk is full. Run it again with more space, and it goes on.
@@ -154,7 +154,7 @@ def _claim(folder: Path) -> None:
                 f"{folder} is not a store and not empty (it holds {min(names)!r}). Choose another "
                 "output."
             )
-        with disk_full_is_clear(folder):
+        with translate_enospc(folder):
             folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise StoreError(

@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checks import parse_json
+from bowsaw.checkpoint import NpzReader, atomic_write, regular_bytes, translate_enospc
 from bowsaw.errors import FormatError
-from bowsaw.files import StoredArrays, atomic_write, disk_full_is_clear, regular_bytes
-from bowsaw.store.lock import FileLock
+from bowsaw.store.lock import OutputLock
 from bowsaw.store.shards import header
+from bowsaw.validation import parse_json
 
 _TEXT = np.dtype(np.str_)
 FIELDS = {
@@ -76,7 +76,7 @@ class HistogramWriter:
 
     Raises
     ------
-    StoreBusyError
+    BusyError
         When another process writes the same file.
 
     Examples
@@ -98,7 +98,7 @@ class HistogramWriter:
         self._fingerprint = fingerprint
         self._header = header(_ROWS, *shape)
         # Two that map the same rows would overwrite each other's, or cut them off and kill.
-        self._lock = FileLock(self._rows_path)
+        self._lock = OutputLock(self._rows_path)
         self.n_done = self._found(shape)
         if not self.n_done:
             # The note first: one that outlives its rows would vouch for those that follow.
@@ -112,7 +112,7 @@ class HistogramWriter:
         """Write zeros: a sparse file would meet a full disk inside the memory map, and kill."""
         block = bytes(2**20)
         left = _ROWS.itemsize * math.prod(shape)
-        with disk_full_is_clear(self._path):
+        with translate_enospc(self._path):
             try:
                 with self._rows_path.open("wb") as file:
                     file.write(self._header)
@@ -184,7 +184,7 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make histograms with «bowsaw encode».")
     try:
-        with StoredArrays(source) as archive:
+        with NpzReader(source) as archive:
             missing = sorted(set(FIELDS) - set(archive.names))
             if missing:
                 raise ValueError(f"it has no {', '.join(missing)}")

@@ -8,7 +8,6 @@ instead of its descriptors. A shard is checked when it is opened, as it always i
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,20 +123,6 @@ class Located:
         return Bags.from_pieces(
             pieces or [empty], self.shard, self.start, self.counts, scale=self.scale
         )
-
-
-def content_name(bags: Bags) -> str:
-    """Return a digest that tells one content of bags from another.
-
-    For bags of a store, whose images have digests, no descriptor is read.
-    """
-    pieces, _, _, counts = bags.places()
-    if bags.digests is None or not all(map(is_shard, pieces)):
-        return bags.content_digest()
-    name = hashlib.blake2b(counts.tobytes(), digest_size=16)
-    name.update(bags.digests.tobytes())
-    name.update(f"{bags.dtype.name} {bags.scale!r} {bags.description}".encode())
-    return name.hexdigest()
 
 
 def rows_at(bags: Bags, numbers: NDArray[np.int64]) -> NDArray[Any]:

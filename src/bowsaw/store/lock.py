@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bowsaw.errors import StoreBusyError, StoreError
-from bowsaw.files import disk_full_is_clear
+from bowsaw.checkpoint import translate_enospc
+from bowsaw.errors import BusyError, StoreError
 
 LOCK_NAME = "writer.lock"
 
@@ -35,8 +35,8 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class FileLock:
-    """Be the only one to write a file, until let go; or raise a StoreBusyError at once.
+class OutputLock:
+    """Be the only one to write a file, until let go; or raise a BusyError at once.
 
     The lock is on ``NAME.lock`` beside the file, which goes when the lock does; one that a killed
     process has left behind locks nothing.
@@ -55,7 +55,7 @@ class FileLock:
 
     def _locked(self, path: Path) -> bool:
         """Lock, and say whether the file that is locked is still the one of that name."""
-        with disk_full_is_clear(self._target):
+        with translate_enospc(self._target):
             self._file = self._target.open("ab")
         try:
             _lock(self._file.fileno())
@@ -65,7 +65,7 @@ class FileLock:
         except OSError as error:
             self._file.close()
             if isinstance(error, BlockingIOError):
-                raise StoreBusyError(
+                raise BusyError(
                     f"another process is writing {path}. Wait for it to end, or choose another "
                     "output."
                 ) from None
@@ -92,7 +92,7 @@ class FileLock:
 
 @contextmanager
 def only_writer(folder: Path, kind: str = "store") -> Iterator[None]:
-    """Be the only writer of a folder, or raise a StoreBusyError at once.
+    """Be the only writer of a folder, or raise a BusyError at once.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def only_writer(folder: Path, kind: str = "store") -> Iterator[None]:
     ...         pass
     Traceback (most recent call last):
     ...
-    bowsaw.errors.StoreBusyError: another process is writing to the store ...
+    bowsaw.errors.BusyError: another process is writing to the store ...
     """
     target = folder / LOCK_NAME
     try:
-        with disk_full_is_clear(target):
+        with translate_enospc(target):
             file = target.open("ab")
     except PermissionError as error:
         raise StoreError(
@@ -125,7 +125,7 @@ def only_writer(folder: Path, kind: str = "store") -> Iterator[None]:
         try:
             _lock(file.fileno())
         except BlockingIOError:
-            raise StoreBusyError(
+            raise BusyError(
                 f"another process is writing to the {kind} {folder}. Wait for it to end, or choose "
                 "another output."
             ) from None

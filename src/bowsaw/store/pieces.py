@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bowsaw.checkpoint import translate_enospc
 from bowsaw.errors import ClusterError
-from bowsaw.files import disk_full_is_clear
 from bowsaw.parallel.cluster import Cluster
 from bowsaw.parallel.dealing import block_size
 from bowsaw.store.content import Entry, Recipe
@@ -118,7 +118,7 @@ def join(work: tuple[int, tuple[Span, ...]], recipe: Recipe, folder: Path, room:
 def room_in(folder: Path) -> Iterator[Path]:
     """Make a room for a run in a store's folder, and remove it with everything in it."""
     room = folder.absolute() / PIECES / uuid.uuid4().hex
-    with disk_full_is_clear(room):
+    with translate_enospc(room):
         room.mkdir(parents=True)
     try:
         yield room

@@ -33,8 +33,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import sync_folder, translate_enospc
 from bowsaw.errors import StoreError
-from bowsaw.files import disk_full_is_clear, sync_folder
 
 VALUES, POSITIONS = "shards", "positions"
 PIECES = "pieces"
@@ -88,19 +88,19 @@ class _RowFile:
         self._dtype = on_disk(dtype)
         self._n_columns = n_columns
         self._n_rows = 0
-        with disk_full_is_clear(path):
+        with translate_enospc(path):
             path.parent.mkdir(exist_ok=True)
             self._file = self._partial.open("wb")
             self._file.write(bytes(_HEADER_BYTES))
 
     def append(self, rows: NDArray[Any]) -> None:
         if len(rows):
-            with disk_full_is_clear(self._path):
+            with translate_enospc(self._path):
                 self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._n_rows += len(rows)
 
     def finish(self) -> None:
-        with disk_full_is_clear(self._path):
+        with translate_enospc(self._path):
             self._file.seek(0)
             self._file.write(header(self._dtype, self._n_rows, self._n_columns))
             self._file.flush()

@@ -7,7 +7,7 @@ import pytest
 from tests.evaluation.arena.toys import timeless, toys
 
 import bowsaw as bs
-from bowsaw.errors import DataError, FormatError, ParameterError, StoreBusyError
+from bowsaw.errors import BusyError, DataError, FormatError, ParameterError
 from bowsaw.evaluation.arena.bench import Bench
 from bowsaw.evaluation.arena.collection import Panel
 from bowsaw.evaluation.arena.crew import WorkerError
@@ -213,7 +213,7 @@ def test_other_images_of_the_same_name_are_refused(tmp_path):
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     (tmp_path / "run").mkdir()
-    with only_writer(tmp_path / "run"), pytest.raises(StoreBusyError, match="another process"):
+    with only_writer(tmp_path / "run"), pytest.raises(BusyError, match="another process"):
         arena([toys()], tmp_path / "run", **ASKED)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw._version import __version__
+from bowsaw.checkpoint import estimator_settings, fingerprint
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
@@ -35,7 +36,6 @@ from bowsaw.evaluation.arena.methods import METHODS, RETRAINED, Effort, Task, to
 from bowsaw.evaluation.arena.records import Cell, Outcome
 from bowsaw.evaluation.arena.shelf import Shelf
 from bowsaw.evaluation.classify import HistogramClassifier, Mapped
-from bowsaw.evaluation.fingerprint import fingerprint, settings
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.parallel import effective_jobs
@@ -167,7 +167,7 @@ class Bench:
         return fingerprint(
             data=self.collection.digest,
             split=[self.seed, self.index, self.split.n_codebook, self.split.n_train],
-            kmeans=settings(self._shelf.trainer(panel.full_words)),
+            kmeans=estimator_settings(self._shelf.trainer(panel.full_words)),
             full_words=panel.full_words,
             coding=panel.coding,
             sharpness=panel.sharpness if panel.coding == "soft" else None,
@@ -175,7 +175,7 @@ class Bench:
             size=size,
             told=dict(told_of(None if make is None else make(task))),
             maps=maps,
-            classifier=settings(HistogramClassifier()),
+            classifier=estimator_settings(HistogramClassifier()),
             version=__version__,
         )
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bowsaw.checks import check_whole
 from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.methods import EFFORTS, FULL, Effort, check_methods
 from bowsaw.evaluation.arena.records import Key
 from bowsaw.evaluation.classify import MAPPINGS, Mapped
+from bowsaw.validation import check_int
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def make_plan(
         if not values:
             raise ParameterError(f"{name} must name at least one number of words.")
         for value in values:
-            check_whole(value, name, 1)
+            check_int(value, name, 1)
     if min(sizes) >= min(words):
         raise ParameterError(
             f"sizes must hold a number below that of every full codebook ({min(words)} words); got "
@@ -125,7 +125,7 @@ def make_plan(
         tuple(sorted({int(n) for n in sizes})),
         tuple(coding for coding in order if coding in codings),
         tuple(chosen),
-        check_whole(splits, "splits", 1),
+        check_int(splits, "splits", 1),
         seed,
         float(sharpness),
         tuple(with_raw),

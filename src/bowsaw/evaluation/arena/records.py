@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from bowsaw.checks import parse_json
+from bowsaw.checkpoint import atomic_write, regular_bytes, translate_enospc
 from bowsaw.errors import FormatError
-from bowsaw.files import atomic_write, disk_full_is_clear, regular_bytes
+from bowsaw.validation import parse_json
 
 FORMAT = "bowsaw-arena"
 SCHEMA = 1
@@ -223,7 +223,7 @@ class Ledger:
     def add(self, line: Mapping[str, Any]) -> None:
         """Write one line and wait until it is on disk."""
         text = json.dumps(line, allow_nan=False) + "\n"
-        with disk_full_is_clear(self.path), self.path.open("ab") as file:
+        with translate_enospc(self.path), self.path.open("ab") as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())

@@ -26,7 +26,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bowsaw.checks import check_whole
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.arena.bench import Bench
 from bowsaw.evaluation.arena.collection import Collection
@@ -49,8 +48,9 @@ from bowsaw.evaluation.arena.records import (
 )
 from bowsaw.evaluation.fingerprint import versions
 from bowsaw.parallel import available_cores, effective_jobs
-from bowsaw.seeds import check_seed
+from bowsaw.random_streams import check_seed
 from bowsaw.store.lock import only_writer
+from bowsaw.validation import check_int
 
 SIZES = (10, 20, 50, 100, 200, 500)
 """What ``arena`` keeps unless told otherwise."""
@@ -177,7 +177,7 @@ def arena(
     with only_writer(where, "run"):
         about = _about(where, plan, sets, kind, command, dict(kmeans or {}))
         n_threads = effective_jobs(n_jobs)
-        n_workers = max(1, min(n_threads, check_whole(workers, "workers", 1)))
+        n_workers = max(1, min(n_threads, check_int(workers, "workers", 1)))
         told = {
             "kmeans": kmeans,
             "n_jobs": n_jobs if n_workers == 1 else max(1, n_threads // n_workers),

@@ -13,12 +13,11 @@ from pathlib import Path
 from sklearn.base import clone
 
 from bowsaw._version import __version__
+from bowsaw.checkpoint import estimator_settings, fingerprint, short_digest
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError
 from bowsaw.evaluation.arena.collection import Collection
-from bowsaw.evaluation.fingerprint import fingerprint, settings
-from bowsaw.files import short_digest
 from bowsaw.formats.vocabulary import load, save
 from bowsaw.images.split import Split
 
@@ -69,7 +68,7 @@ class Shelf:
         name = fingerprint(
             data=self._collection.digest,
             split=[split.seed, split.index, split.n_codebook, split.n_train],
-            kmeans=settings(self.trainer(n_words)),
+            kmeans=estimator_settings(self.trainer(n_words)),
             n_words=n_words,
             version=__version__,
         )

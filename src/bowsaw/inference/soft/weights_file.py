@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import translate_enospc
 from bowsaw.errors import ParameterError, SpaceError
-from bowsaw.files import disk_full_is_clear
 
 
 def room_on_disk(
@@ -50,7 +50,7 @@ def room_on_disk(
     own = Path(tempfile.mkdtemp(prefix="bowsaw-soft-", dir=parent))
     try:
         path = own / "weights"
-        with disk_full_is_clear(path), path.open("wb") as file:
+        with translate_enospc(path), path.open("wb") as file:
             # Reserved now: a page that cannot be written later would kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -46,7 +46,7 @@ from bowsaw.inference.transfers.heirs import Heirs
 from bowsaw.inference.transfers.samples import empirical_samples, gaussian_samples
 from bowsaw.inference.transfers.spread import check_sigma, estimate_covariance
 from bowsaw.inference.transfers.transfer import Givers, TransferState
-from bowsaw.seeds import seed_from
+from bowsaw.random_streams import seed_from
 
 COVARIANCES = ("isotropic", "shared")
 MOST_SAMPLES = 2**23

@@ -19,7 +19,7 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.nearest.search import WordSearch, nearest_words
 from bowsaw.parallel import ordered_map, single_threaded_blas
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 
 ATTEMPTS = 20
 """Points drawn for each one that is wanted, before a cell is left with fewer."""

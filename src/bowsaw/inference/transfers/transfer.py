@@ -45,13 +45,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from bowsaw.bags import Bags
-from bowsaw.checks import as_numbers, as_whole_numbers
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.inference.transfers._transfer_kernel import mix_columns
 from bowsaw.parallel import ordered_map
+from bowsaw.validation import as_integers, as_numbers
 
 TASK_WORDS = 256
 _SUM_TOLERANCE = 1e-3
@@ -218,7 +218,7 @@ def _check_counts(
 ) -> NDArray[np.int64] | None:
     if n_descriptors is None:
         return None if bags is None else bags.counts
-    counts = as_whole_numbers(n_descriptors, "n_descriptors", np.int64)
+    counts = as_integers(n_descriptors, "n_descriptors", np.int64)
     if counts.shape != (n_bags,) or (counts < 0).any():
         raise DataError(
             f"n_descriptors must be {n_bags} whole numbers from 0 up, one a bag; got shape "

@@ -24,7 +24,7 @@ from bowsaw.evaluation.arena.records import Run
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.inference.whatif import whatif
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 from bowsaw.selection.annealing import Annealing
 
 CLASSES = ("bow", "saw", "tree")

@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checks import as_whole_numbers
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, MismatchError
 from bowsaw.evaluation.arena.records import Line
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.refinement import Refinement
+from bowsaw.validation import as_integers
 
 SIFT_BYTES = 512.0
 """A unit-norm SIFT value times this is its byte."""
@@ -264,7 +264,7 @@ def _thinned(n: int) -> NDArray[np.int64]:
 
 def checked_codes(codes: ArrayLike, codebook: Codebook, name: str) -> NDArray[np.int64]:
     """Return codes as whole numbers, or refuse those that are no positions in the codebook."""
-    positions = as_whole_numbers(codes, name, np.int64)
+    positions = as_integers(codes, name, np.int64)
     if positions.ndim != 1 or (
         len(positions) and not 0 <= positions.min() <= positions.max() < codebook.n_words
     ):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import fingerprint
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError
 from bowsaw.evaluation.arena.bench import Bench, Chosen
@@ -27,7 +28,6 @@ from bowsaw.evaluation.arena.drawing.lines import codebook_line, named_words, tr
 from bowsaw.evaluation.arena.drawing.pictures import image_line, patches_line, telling_image
 from bowsaw.evaluation.arena.methods import FULL, METHODS, RETRAINED
 from bowsaw.evaluation.arena.records import KEY, Cell, Key, Ledger, Line, key_of, read_lines
-from bowsaw.evaluation.fingerprint import fingerprint
 from bowsaw.formats.vocabulary import load, save
 from bowsaw.nearest.search import nearest_words
 from bowsaw.store import Store

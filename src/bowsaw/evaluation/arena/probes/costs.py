@@ -19,7 +19,7 @@ from bowsaw.evaluation.arena.probes.bench import SHARPNESS, Probed, Row
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.inference.survey import Survey, draw_words, ways_of
 from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words
-from bowsaw.seeds import stream
+from bowsaw.random_streams import stream
 
 N_ROUNDS = 5
 WIDTH = 300

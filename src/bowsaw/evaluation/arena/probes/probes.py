@@ -32,8 +32,8 @@ from bowsaw.inference.transfers.sampled import EmpiricalState
 from bowsaw.inference.transfers.transfer import TransferState
 from bowsaw.inference.transfers.uniform import POLICIES, UniformState
 from bowsaw.nearest.search import nearest_words
+from bowsaw.random_streams import stream
 from bowsaw.scores.make import make_score
-from bowsaw.seeds import stream
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.known import Known
 

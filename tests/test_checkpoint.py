@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from bowsaw import files
+from bowsaw import checkpoint
+from bowsaw.checkpoint import atomic_write, short_digest, sync_folder, translate_enospc
 from bowsaw.errors import SpaceError
-from bowsaw.files import atomic_write, disk_full_is_clear, short_digest, sync_folder
 
 
 def names(folder):
@@ -60,9 +60,9 @@ def test_a_full_disk_is_told_as_such(target, monkeypatch, call, number):
         raise OSError(number, "no room")
 
     before = content(target)
-    monkeypatch.setattr(files.os, call, full)
+    monkeypatch.setattr(checkpoint.os, call, full)
     if call == "replace":
-        monkeypatch.setattr(files.Path, "replace", full)
+        monkeypatch.setattr(checkpoint.Path, "replace", full)
     full_disk = pytest.raises(SpaceError, match=r"disk is full while writing .*book\.bin")
     with full_disk, atomic_write(target) as file:
         file.write(b"half")
@@ -73,15 +73,15 @@ def test_a_full_disk_is_told_as_such(target, monkeypatch, call, number):
 def test_other_errors_of_the_system_stay_what_they_are(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "a") as file:
         file.write(b"never")
-    with pytest.raises(PermissionError), disk_full_is_clear(tmp_path):
+    with pytest.raises(PermissionError), translate_enospc(tmp_path):
         raise PermissionError(errno.EACCES, "not yours")
 
 
 def test_the_file_that_met_the_full_disk_is_named_once(tmp_path):
     with (
         pytest.raises(SpaceError, match="inner") as caught,
-        disk_full_is_clear(tmp_path / "outer"),
-        disk_full_is_clear(tmp_path / "inner"),
+        translate_enospc(tmp_path / "outer"),
+        translate_enospc(tmp_path / "inner"),
     ):
         raise OSError(errno.ENOSPC, "no room")
     assert caught.value.errno == errno.ENOSPC

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bowsaw.errors import ParameterError
-from bowsaw.seeds import check_seed, seed_from, stream
+from bowsaw.random_streams import check_seed, seed_from, stream
 
 FIRST_OF_SPLIT_1 = [0.8900727119311271, 0.09857549244592867]
 

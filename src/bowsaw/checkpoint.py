@@ -1,0 +1,534 @@
+"""Files that survive: atomic writes, locks, and one way to resume interrupted work.
+
+**Atomic files.** ``atomic_write`` writes to a temporary file in the same folder, flushes it to disk
+and renames it. A reader sees the old content or the new, never half of it.
+
+**Locks.** ``exclusive`` holds a lock of the operating system (``filelock``) on an output. The lock
+ends with its process, so a killed process leaves no stale lock.
+
+**Resuming** follows one rule. A :class:`Checkpoint` stores the *fingerprint* of its work: all
+settings and data that the result depends on.
+
+- Same fingerprint: the work continues.
+- Another fingerprint, or an unreadable file: refused with the reason; the file is kept. A command
+  starts again only with ``--overwrite``.
+- The file is removed by the caller, after the result is on disk, and only if it is a checkpoint.
+
+A checkpoint is a safetensors file: a JSON record and arrays, with a digest of both. Append-only
+records are JSON lines (:class:`JsonLines`): complete lines survive a kill at any moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import time
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.errors import BusyError, FormatError, MismatchError, SpaceError, StoreError
+from bowsaw.validation import canonical_json, json_value, parse_json
+
+# EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
+_FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
+_MAX_NAME = 255
+_CHECKPOINT = "bowsaw-checkpoint"
+_SHORT = 30
+
+
+# -- atomic files --------------------------------------------------------------------------------
+
+
+@contextmanager
+def translate_enospc(path: Path) -> Iterator[None]:
+    """Turn "no space left on device" into a SpaceError with a remedy."""
+    try:
+        yield
+    except SpaceError:
+        raise
+    except OSError as error:
+        if error.errno in _FULL:
+            raise SpaceError(
+                error.errno,
+                f"the disk is full while writing {path}. Free some space and run the same "
+                "command again; finished work is kept.",
+            ) from error
+        raise
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only when it is complete and on disk.
+
+    A symbolic link is followed, and an existing file keeps its permissions.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> with atomic_write(target) as file:
+    ...     _ = file.write(b"done")
+    >>> target.read_bytes()
+    b'done'
+    """
+    target = Path(os.path.realpath(path))
+    tail = f".{secrets.token_hex(6)}.partial"
+    head = os.fsencode(target.name)[: _MAX_NAME - len(tail) - 1]
+    partial = target.with_name("." + os.fsdecode(head) + tail)
+    with translate_enospc(target):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(partial, flags, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                with suppress(OSError):
+                    partial.chmod(target.stat().st_mode & 0o7777)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
+    # The rename has happened; a folder that cannot be synchronised does not undo it.
+    with suppress(OSError):
+        sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in ``folder`` durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def regular_bytes(path: Path) -> bytes:
+    """Return the content of a regular file; a pipe or device is "not found", not waited for."""
+    require_regular(path)
+    return path.read_bytes()
+
+
+def require_regular(path: Path) -> None:
+    """Raise FileNotFoundError unless ``path`` is a regular file."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+# -- locks ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
+    """Hold the lock of an output (a file, or a folder), or raise a BusyError at once.
+
+    Parameters
+    ----------
+    path : path-like
+        The output. A folder is locked by ``writer.lock`` inside it, a file by ``NAME.lock``.
+    what : str, optional
+        What the output is, for messages: ``"store"``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with exclusive(folder, "store"), exclusive(folder, "store"):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    bowsaw.errors.BusyError: another process is writing the store ...
+    """
+    from filelock import FileLock, Timeout
+
+    output = Path(path)
+    named = f"the {what} {output}" if what else str(output)
+    lock_path = output / "writer.lock" if output.is_dir() else Path(f"{output}.lock")
+    lock = FileLock(lock_path, timeout=0)
+    try:
+        with translate_enospc(lock_path):
+            lock.acquire()
+    except Timeout:
+        raise BusyError(
+            f"another process is writing {named}. Wait for it to end, or choose another output."
+        ) from None
+    except PermissionError as error:
+        raise StoreError(
+            f"{named} cannot be written: {error.strerror}. Choose another output, or get "
+            "permission to write there."
+        ) from error
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, SpaceError):
+            raise
+        raise StoreError(
+            f"{named} cannot be locked: {error}. Choose an output on a file system with locks."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# -- fingerprints --------------------------------------------------------------------------------
+
+_NOT_SETTINGS = frozenset(
+    {"n_jobs", "verbose", "random_state", "codebook", "mapping", "checkpoint", "parallel"}
+)
+
+
+def fingerprint(**parts: Any) -> str:
+    """Return the SHA-256 of named JSON-able parts, in any order.
+
+    Examples
+    --------
+    >>> fingerprint(seed=0, train=5) == fingerprint(train=5, seed=0)
+    True
+    """
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+def estimator_settings(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator that its result depends on, as JSON values."""
+    found = estimator.get_params(deep=False)
+    return {name: json_value(found[name]) for name in sorted(found.keys() - _NOT_SETTINGS)}
+
+
+def short_digest(data: bytes | memoryview) -> int:
+    """Return the first 64 bits of the SHA-256 of ``data``: the stable name of an image.
+
+    Examples
+    --------
+    >>> hex(short_digest(b""))
+    '0xe3b0c44298fc1c14'
+    """
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big")
+
+
+# -- safetensors ---------------------------------------------------------------------------------
+
+
+def write_tensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays and texts with their digest; the same content gives the same bytes."""
+    from safetensors.numpy import save
+
+    signed = {**metadata, "digest": tensors_digest(tensors, metadata)}
+    content = memoryview(save(dict(tensors), signed))
+    end = 8 + int.from_bytes(content[:8], "little")
+    # safetensors writes metadata in any order.
+    header = json.dumps(json.loads(bytes(content[8:end])), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
+    with atomic_write(path) as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.write(content[end:])
+
+
+def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return arrays and texts that :func:`write_tensors` wrote, or raise a ValueError."""
+    from safetensors import SafetensorError, safe_open
+
+    require_regular(path)
+    try:
+        with safe_open(path, "np") as file:
+            metadata = dict(file.metadata() or {})
+            # A copy: an array must not change when the file is replaced.
+            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, TypeError, KeyError) as error:
+        raise ValueError(f"it is not a complete safetensors file ({error})") from error
+    if metadata.pop("digest", None) != tensors_digest(tensors, metadata):
+        raise ValueError("its content does not match its checksum")
+    return tensors, metadata
+
+
+def tensors_digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    """Return the SHA-256 of arrays and texts, as files keep it."""
+    found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+# -- checkpoints ---------------------------------------------------------------------------------
+
+
+class Checkpoint:
+    """The state of interrupted work: a JSON record and arrays, under a fingerprint.
+
+    Parameters
+    ----------
+    path : path-like or None
+        The file; None for a checkpoint that is never written.
+    fingerprint : mapping
+        Everything that the result depends on, JSON-able. It is stored, so that a message can name
+        the setting that differs.
+    interval : float, default=5.0
+        Seconds between two writes worth making; see ``due``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "search.partial"
+    >>> Checkpoint(path, {"seed": 0}).save({"step": 25}, {"kept": np.arange(3)})
+    >>> record, arrays = Checkpoint(path, {"seed": 0}).load()
+    >>> record, arrays["kept"].tolist()
+    ({'step': 25}, [0, 1, 2])
+    >>> Checkpoint(path, {"seed": 1}).load()
+    Traceback (most recent call last):
+    ...
+    bowsaw.errors.MismatchError: ... its seed was 0 and is 1. ...
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        fingerprint: Mapping[str, Any],
+        interval: float = 5.0,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        if self.path is not None and not self.path.absolute().parent.is_dir():
+            raise StoreError(
+                f"the checkpoint {self.path} needs an existing folder. Make the folder "
+                f"{self.path.parent} first."
+            )
+        self._fingerprint = json_value(fingerprint)
+        self._interval = interval
+        self._written = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough time has passed for another write to be worth making."""
+        return self.path is not None and time.monotonic() - self._written >= self._interval
+
+    def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """Return the saved record and arrays, or None where there is no file.
+
+        Raises
+        ------
+        FormatError
+            The file is not a readable checkpoint; it is left as it is.
+        MismatchError
+            The file belongs to other work; it is left as it is.
+        """
+        if self.path is None or not os.path.lexists(self.path):
+            return None
+        remedy = "Move it away, or start again with --overwrite; it has been left as it is."
+        try:
+            arrays, metadata = read_tensors(self.path)
+            if metadata.get("format") != _CHECKPOINT:
+                raise ValueError("it is another kind of file")
+            before = dict(parse_json(metadata["fingerprint"]))
+            record = dict(parse_json(metadata["record"]))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{self.path} cannot be continued: {error}. {remedy}") from error
+        difference = _difference(before, self._fingerprint)
+        if difference:
+            raise MismatchError(
+                f"{self.path} is the checkpoint of other work: {difference}. Use the settings it "
+                "was started with, choose another output, or start again with --overwrite; it has "
+                "been left as it is."
+            )
+        return record, arrays
+
+    def save(
+        self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """Write the state atomically."""
+        if self.path is None:
+            return
+        metadata = {
+            "format": _CHECKPOINT,
+            "fingerprint": canonical_json(self._fingerprint),
+            "record": json.dumps(record, allow_nan=False),
+        }
+        write_tensors(self.path, arrays or {}, metadata)
+        self._written = time.monotonic()
+
+    def stage(self, name: str, **more: Any) -> Checkpoint:
+        """Return the checkpoint of one stage of the work, in a file beside this one."""
+        path = None if self.path is None else self.path.with_name(f"{self.path.name}.{name}")
+        return Checkpoint(path, {**self._fingerprint, **more, "stage": name}, self._interval)
+
+
+def remove_checkpoint(path: str | os.PathLike[str]) -> None:
+    """Remove a checkpoint and those of its stages; refuse anything else under these names.
+
+    Call it when the result is on disk, or when the user asked to start again.
+    """
+    target = Path(path)
+    folder, prefix = target.absolute().parent, f"{target.name}."
+    stages = [file for file in folder.iterdir() if file.name.startswith(prefix)]
+    for file in [target.absolute(), *stages]:
+        if is_checkpoint(file):
+            file.unlink(missing_ok=True)
+        elif file == target.absolute() and os.path.lexists(file):
+            raise FormatError(f"{path} is not a checkpoint of bowsaw. Move it away.")
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a file is, or begins as, a checkpoint of ours."""
+    try:
+        require_regular(path)
+        with path.open("rb") as file:
+            n_header = int.from_bytes(file.read(8), "little")
+            return _CHECKPOINT.encode() in file.read(min(n_header, 2**20))
+    except OSError:
+        return False
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the first setting that differs, as text; empty where none does."""
+    for name in [*now, *before]:
+        if before.get(name) != now.get(name):
+            if name not in before or name not in now:
+                return f"{name} was not among its settings" if name in now else f"it has a {name}"
+            texts = [str(values[name]) for values in (before, now)]
+            if max(map(len, texts)) > _SHORT:
+                return f"its {name} was different"
+            return f"its {name} was {texts[0]} and is {texts[1]}"
+    return ""
+
+
+class JsonLines:
+    """An append-only file of JSON objects, one per line.
+
+    Complete lines survive whatever happens to the process; a last line that was cut short is
+    ignored by ``read`` and dropped by ``repair``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; made when the first line is appended.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> lines = JsonLines(Path(tempfile.mkdtemp()) / "cells.jsonl")
+    >>> lines.append({"size": 20})
+    >>> with lines.path.open("ab") as file:
+    ...     _ = file.write(b'{"size": 5')
+    >>> lines.repair()
+    >>> list(lines.read())
+    [(1, {'size': 20})]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def read(self) -> Iterator[tuple[int, Any]]:
+        """Yield line numbers, from 1, and values; a damaged line raises a FormatError."""
+        if not self.path.exists():
+            return
+        try:
+            content = regular_bytes(self.path)
+        except FileNotFoundError:
+            raise FormatError(f"{self.path} is not a file. Move it away.") from None
+        complete = content[: content.rfind(b"\n") + 1]
+        for number, text in enumerate(complete.splitlines(), start=1):
+            try:
+                value = parse_json(text)
+            except ValueError as error:
+                raise FormatError(
+                    f"{self.path}, line {number}, is not JSON ({error}). Remove that line; the "
+                    "same command measures it again."
+                ) from error
+            yield number, value
+
+    def repair(self) -> None:
+        """Drop a last line that was cut short."""
+        if not self.path.is_file():
+            return
+        with self.path.open("r+b") as file:
+            content = file.read()
+            complete = content.rfind(b"\n") + 1
+            if complete < len(content):
+                file.truncate(complete)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Write one line and wait until it is on disk."""
+        text = json.dumps(line, allow_nan=False) + "\n"
+        with translate_enospc(self.path), self.path.open("ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Replace all lines, atomically."""
+        with atomic_write(self.path) as file:
+            for line in lines:
+                file.write((json.dumps(line, allow_nan=False) + "\n").encode())
+
+
+# -- npz -----------------------------------------------------------------------------------------
+
+
+class NpzReader:
+    """The arrays of an uncompressed ``.npz``, none larger than the file; a context manager.
+
+    NumPy allocates what a header asks for and decompresses what is compressed, so one kilobyte can
+    ask for all memory. Here the length in the file must match the shape, and nothing is unpickled.
+    Damaged bytes make zipfile and NumPy raise many kinds of exceptions: catch ``Exception``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "arrays.npz"
+    >>> np.savez(path, a=np.arange(3))
+    >>> with NpzReader(path) as arrays:
+    ...     arrays.names, arrays["a"]
+    (['a'], array([0, 1, 2]))
+    """
+
+    def __init__(self, path: Path) -> None:
+        require_regular(path)
+        self._archive = zipfile.ZipFile(path)
+        try:
+            entries = self._archive.infolist()
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise ValueError("its arrays are compressed or larger than the file")
+        except BaseException:
+            self._archive.close()
+            raise
+
+    def __enter__(self) -> NpzReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return [name.removesuffix(".npy") for name in self._archive.namelist()]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        entry = self._archive.getinfo(f"{name}.npy")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{name} is compressed or larger than the file")
+        with self._archive.open(entry) as member, warnings.catch_warnings():
+            # NumPy only warns about a header that it had to repair.
+            warnings.simplefilter("error")
+            if np.lib.format.read_magic(member) != (1, 0):
+                raise ValueError(f"{name} has another version of NumPy's format")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+            if math.prod(shape) * dtype.itemsize != entry.file_size - member.tell():
+                raise ValueError(f"{name} does not have the length of its shape {shape}")
+        with self._archive.open(entry) as member:
+            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return array
