@@ -1,0 +1,214 @@
+"""Every call of bowsaw that the golden tests make: a rename changes this file, and no value.
+
+Keys and arguments are the final names of the methods; the right-hand sides are today's calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bowsaw as bs
+from bowsaw.cli.main import main
+
+SEED = 7
+SHARPNESS = 60.0
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def run(*words: object) -> None:
+    """Run a command that must succeed."""
+    assert main([str(word) for word in words] + ["-q"]) == 0
+
+
+PARTS = ("--train-codebook", 8, "--train", 8, "--seed", SEED)
+
+
+def extract(images: Path, store: Path) -> None:
+    run("extract", images, "-o", store, "-j", 1)
+
+
+def train(store: Path, n_words: int, codebook: Path) -> None:
+    run("train", store, "--words", n_words, "--part", "codebook", *PARTS, "-j", 2, "-o", codebook)
+
+
+def prune(codebook: Path, store: Path, method: str, n_kept: int, output: Path) -> None:
+    """Write the codebook that a method of the command line makes; 40 steps."""
+    paper = ("--paper",) if method == "paper" else ()
+    steps = () if method in ("coverage", "paper") else ("--steps", 40)
+    named = "annealing" if method == "paper" else method
+    parts = ("--part", "train", *PARTS)
+    how = ("--method", named, *paper, *steps, "--keep", n_kept, "-j", 1)
+    run("prune", codebook, store, *parts, *how, "-o", output)
+
+
+def encode(codebook: Path, store: Path, output: Path) -> None:
+    run("encode", codebook, store, "-j", 1, "-o", output)
+
+
+def fit(codebook: Path, store: Path, output: Path) -> None:
+    run("fit", codebook, store, "--part", "train", *PARTS, "-j", 1, "-o", output)
+
+
+def evaluate(store: Path, n_words: int, coding: str, output: Path) -> list[dict[str, Any]]:
+    """Return the records of two splits, without their times."""
+    options = ("--coding", coding, "--sharpness", SHARPNESS) if coding == "soft" else ()
+    run("evaluate", store, "--words", n_words, *options, *PARTS, "--splits", 2, "-o", output)
+    names = ("split", "mapping", "accuracy", "confusion", "C", "C_scores", "n_words")
+    return [{n: r[n] for n in names} for r in json.loads(output.read_text("utf-8"))["records"]]
+
+
+NAMES_IN_COMPARE = {
+    "full": "full",
+    "refinement": "refined",
+    "annealing": "annealed",
+    "paper": "published",
+    "coverage": "coverage",
+    "presence": "yang",
+    "bottleneck": "bottleneck",
+    "random": "random",
+    "farthest": "farthest",
+    "kmeans": "retrained",
+}
+
+
+def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods: list[str]) -> None:
+    told = ",".join(NAMES_IN_COMPARE[method] for method in methods)
+    listed = ",".join(map(str, sizes))
+    how = ("--methods", told, "--words", n_words, "--sizes", listed, "--splits", 2, *PARTS)
+    run("compare", images, *how, "-j", 2, "--workers", 1, "-o", folder)
+
+
+def cells(folder: Path) -> dict[str, Any]:
+    """Return what the records of a comparison hold, by "method size split"."""
+    final = {old: new for new, old in NAMES_IN_COMPARE.items()}
+    found = {}
+    for cell in bs.read_run(folder).cells:
+        names = ("n_columns", "n_coding_words", "codes_with", "codebook_bytes", "n_train", "n_test")
+        value = {name: cell[name] for name in names}
+        for mapping, result in cell["results"].items():
+            value[mapping] = {name: result[name] for name in ("accuracy", "confusion", "C")}
+        found[f"{final[cell['method']]} {cell['size']} {cell['split']}"] = value
+    return dict(sorted(found.items()))
+
+
+def page_numbers(folder: Path) -> dict[str, Any]:
+    """Return the numbers inside the page of a comparison: its data and its first answers."""
+    page = (folder / "index.html").read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    (panel,), (words,) = data["panels"].values(), data["words"].values()
+    final = {old: new for new, old in NAMES_IN_COMPARE.items()}
+
+    def named(by_method: dict[str, Any]) -> dict[str, Any]:
+        return {final[name]: value for name, value in by_method.items()}
+
+    return {
+        "full_words": panel["full_words"],
+        "levels": {mapping: named(rows) for mapping, rows in panel["levels"].items()},
+        "confusion": {mapping: named(rows) for mapping, rows in panel["confusion"].items()},
+        "words": {
+            method: {n: {key: one[key] for key in ("ids", "mass")} for n, one in by_size.items()}
+            for method, by_size in named(words).items()
+        },
+        "headline": re.findall(r'class="headline"><span>(\d+) words \w+ ([\d.]+)', page),
+    }
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def bags(values: np.ndarray, offsets: np.ndarray) -> Any:
+    return bs.Bags(values, offsets, scale=512.0)
+
+
+def kmeans(data: Any, n_words: int) -> Any:
+    """Return the codebook of k-means, and its objective."""
+    found = bs.KMeansCodebook(n_words, max_iter=12, random_state=SEED, n_jobs=1).fit(data)
+    return found.codebook_, float(found.objective_)
+
+
+def histograms(codebook: Any, data: Any, coding: str) -> np.ndarray:
+    coder = bs.BagOfWords(codebook, coding=coding, sharpness=SHARPNESS, n_jobs=1)
+    return coder.fit(data).transform(data)
+
+
+def whatif(codebook: Any, data: Any, coding: str, transfer: str, **options: Any) -> Any:
+    if transfer in ("gaussian", "empirical"):
+        options |= {"learn_from": data, "random_state": SEED}
+    if coding == "soft":
+        options |= {"sharpness": SHARPNESS, "storage": "float64"}
+    return bs.whatif(codebook, data, coding=coding, transfer=transfer, n_jobs=1, **options)
+
+
+def swap(state: Any, remove: list[int], add: list[int]) -> None:
+    state.swap(out=remove, in_=add)
+
+
+def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str = "hard") -> Any:
+    """Return what a method chooses: six words or groups."""
+    common: dict[str, Any] = {"coding": coding, "sharpness": SHARPNESS, "n_jobs": 1}
+    seeded = {**common, "random_state": SEED}
+    make = {
+        "refinement": lambda: bs.Refinement(codebook, 6, n_steps=30, n_folds=0, **seeded),
+        "annealing": lambda: bs.Annealing(codebook, 6, n_steps=150, **seeded),
+        "paper": lambda: bs.Annealing.paper(codebook, 6, **seeded),
+        "elimination": lambda: bs.PruningPath(codebook, 6, sizes=[12, 6], cv=3, **seeded),
+        "coverage": lambda: bs.Coverage(codebook, 6, **seeded),
+        "random": lambda: bs.RandomSubset(codebook, 6, **seeded),
+        "farthest": lambda: bs.FarthestPoint(codebook, 6, **common),
+        "kmeans": lambda: bs.Retrained(codebook, 6, max_iter=12, **seeded),
+        "presence": lambda: bs.Ranked(codebook, 6, **common),
+        "presence, recoded": lambda: bs.RankedRecoded(codebook, 6, **common),
+        "bottleneck": lambda: bs.BottleneckSelector(codebook, 6, **common),
+        "svm": lambda: bs.SvmRanked(codebook, 6, **common),
+        "winn": lambda: bs.WinnMerging(codebook, 6, **common),
+        "boosting": lambda: bs.BoostedStumps(codebook, 6, **common),
+        "ridge": lambda: bs.RidgeReconstruction(codebook, 6, **common),
+        "separability": lambda: bs.SeparabilityMerging(codebook, 6, **common),
+    }
+    return make[method]().fit(data, y).selection_
+
+
+def refinement_with_holdout(codebook: Any, data: Any, y: np.ndarray) -> tuple[int, Any]:
+    """Return how many steps the held-out bags allow, and the words."""
+    how = {"n_steps": 30, "n_folds": 2, "random_state": SEED, "n_jobs": 1}
+    found = bs.Refinement(codebook, 6, **how).fit(data, y)
+    return int(found.check_.n_steps), found.codebook_
+
+
+def elimination_path(codebook: Any, data: Any, y: np.ndarray) -> Any:
+    """Return sizes, codebooks by size and the estimates of a path."""
+    path = bs.PruningPath(codebook, sizes=[12, 8, 4], cv=3, random_state=SEED, n_jobs=1)
+    path.fit(data, y)
+    names = ("n_words", "accuracy", "accuracy_se", "loss", "loss_se", "n_bytes")
+    table = [{name: getattr(row, name) for name in names} for row in path.estimate()]
+    return path.sizes_, path.codebook_at, table
+
+
+def classifier(table: np.ndarray, y: np.ndarray) -> Any:
+    return bs.HistogramClassifier(C=2.0, n_jobs=1, random_state=SEED).fit(table, y)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def codebook(words: np.ndarray, ids: np.ndarray) -> Any:
+    about = {"provenance": {"method": "golden"}, "trained_on": np.arange(3, dtype=np.uint64)}
+    return bs.Codebook(words, ids, scale=512.0, **about)
+
+
+save, load = bs.save, bs.load
+save_classifier, load_classifier = bs.save_classifier, bs.load_classifier
+write_onnx, write_c_header = bs.write_onnx, bs.write_c_header
+
+
+def store_bags(store: Path) -> Any:
+    """Return the bags of a store."""
+    return bs.Store(store).bags
