@@ -1,0 +1,89 @@
+"""Bad input that was taken for good, and messages that were wrong."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pytest
+from tests.regressions import adapter
+from tests.regressions.adapter import fail_rename, fails
+from tests.regressions.conftest import PARTS
+
+import bowsaw as bs
+
+
+@pytest.fixture
+def model(bowsaw, made):
+    parts = (*adapter.PART_TRAIN, *PARTS)
+    assert bowsaw("fit", made.book, made.store, *parts, "-j", 1, "-o", "m.safetensors").code == 0
+    return "m.safetensors"
+
+
+@fails("predict drops a bad file and exits 0")
+def test_predict_fails_where_a_named_file_cannot_be_used(bowsaw, made, model, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    good = made.images / "brick" / "000.png"
+    assert bowsaw("predict", "-q", made.book, model, good, "bad.png").code != 0
+
+
+@fails("predict skips broken links in silence")
+def test_predict_reports_a_broken_link(bowsaw, made, model, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "good.png").symlink_to(made.images / "brick" / "000.png")
+    (tmp_path / "photos" / "gone.png").symlink_to(tmp_path / "nothing.png")
+    found = bowsaw("predict", made.book, model, "photos")
+    assert "gone.png" in found.out + found.err
+
+
+@fails("a scale beyond float32 is exported to C that does not compile")
+def test_a_scale_beyond_float32_is_refused(tmp_path):
+    def export() -> None:
+        book = bs.Codebook(np.eye(3), scale=1e39)
+        with np.errstate(over="ignore"):
+            bs.write_c_header(book, tmp_path / "words.h")
+
+    assert adapter.is_refused(export)
+
+
+@fails("a read-only file system exits 1 without a remedy")
+def test_a_read_only_file_system_has_its_exit_code(bowsaw, made, monkeypatch):
+    fail_rename(monkeypatch, "b.safetensors", errno.EROFS)
+    found = bowsaw("train", made.store, "--words", 12, "-j", 1, "-o", "b.safetensors")
+    assert found.code == 5
+
+
+@fails("two selections cannot be compared", ValueError)
+def test_equal_selections_are_equal(toy):
+    bags, _, book = toy
+    one, other = (
+        bs.RandomSubset(book, 5, random_state=0, n_jobs=1).fit(bags).selection_ for _ in range(2)
+    )
+    assert one == other
+
+
+@fails("Fidelity.holds compares the worst error with the largest bound")
+def test_a_certificate_holds_bag_by_bag(toy, monkeypatch):
+    bags, _, book = toy
+    state = bs.whatif(book, bags, n_jobs=1)
+    state.reset([1, 3, 5])
+    bounds, truth = np.zeros(24), state.histograms.copy()
+    bounds[0] = 1.0
+    truth[1, :2] += [0.25, -0.25]
+    monkeypatch.setattr(state, "bound", lambda: bounds)
+    monkeypatch.setattr(state, "recode", lambda _: truth)
+    assert state.fidelity(sample=24, random_state=0).holds is False
+
+
+@fails("a bug in the page becomes advice to delete a record")
+def test_a_bug_in_the_page_is_not_blamed_on_the_records(tmp_path, monkeypatch):
+    accuracies = {("full", 0): [0.8], ("random", 10): [0.7]}
+    folder = adapter.run_with(tmp_path / "run", accuracies, 200)
+
+    def bug(*_: object, **__: object) -> str:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(adapter.PAGE_FUNCTION, bug)
+    with pytest.raises(Exception) as caught:
+        bs.write_page(folder)
+    assert not isinstance(caught.value, adapter.FORMAT_ERROR)

@@ -1,0 +1,171 @@
+"""Work that was finished or saved, and then lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from tests.regressions import adapter
+from tests.regressions.adapter import fail_rename, fails
+from tests.regressions.conftest import PARTS
+
+import bowsaw as bs
+
+ANNEALED = (*adapter.PRUNE_ANNEALING, "--keep", 6, "-j", 1, *adapter.PART_TRAIN, *PARTS)
+
+
+# -- resuming --------------------------------------------------------------------------------------
+
+
+@fails("compare with another seed drops all finished cells")
+def test_compare_with_another_seed_keeps_the_finished_cells(bowsaw, made, tmp_path):
+    how = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, *PARTS, "-j", 1)
+    assert bowsaw("compare", made.store, *how, "--seed", 0, "-o", "run").code == 0
+    before = [(c["seed"], c["results"]) for c in bs.read_run(tmp_path / "run").cells]
+    bowsaw("compare", made.store, *how, "--seed", 1, "-o", "run")
+    assert [(c["seed"], c["results"]) for c in bs.read_run(tmp_path / "run").cells] == before
+
+
+@fails("evaluate -o drops finished splits of the same experiment")
+def test_evaluating_another_split_keeps_those_in_the_file(bowsaw, made, tmp_path):
+    how = ("--words", 12, *PARTS, "-j", 1, "--splits", 1, "-o", "found.json")
+    assert bowsaw("evaluate", made.store, "--first-split", 1, *how).code == 0
+    finished = (tmp_path / "found.json").read_text("utf-8").count('"split": 1')
+    assert finished
+    bowsaw("evaluate", made.store, "--first-split", 0, *how)
+    assert (tmp_path / "found.json").read_text("utf-8").count('"split": 1') == finished
+
+
+@fails("train removes its checkpoint before the codebook is saved")
+def test_a_full_disk_at_the_end_of_training_keeps_the_checkpoint(
+    bowsaw, made, tmp_path, monkeypatch, fast_clock
+):
+    fail_rename(monkeypatch, "b.safetensors", errno.ENOSPC)
+    found = bowsaw("train", made.store, "--words", 12, "-j", 1, "-o", "b.safetensors")
+    assert found.code != 0
+    assert list(tmp_path.glob("b.safetensors.*"))
+
+
+def interrupted_prune(bowsaw, made, monkeypatch, tmp_path, *more) -> dict[str, bytes]:
+    """Interrupt a search and return the files that it leaves to continue from."""
+    with monkeypatch.context() as patch:
+        adapter.interrupt_score(patch, 150)
+        words = ("prune", made.book, made.store, *ANNEALED, "--steps", 400, *more)
+        assert bowsaw(*words, "-o", "s.safetensors").code == 130
+    left = {path.name: path.read_bytes() for path in tmp_path.glob("s.safetensors.*")}
+    assert left
+    return left
+
+
+@fails("prune deletes an interrupted search unless --resume")
+def test_prune_with_other_options_keeps_an_interrupted_search(
+    bowsaw, made, monkeypatch, tmp_path, fast_clock
+):
+    left = interrupted_prune(bowsaw, made, monkeypatch, tmp_path)
+    words = ("prune", made.book, made.store, *ANNEALED, "--steps", 20, "-o", "s.safetensors")
+    assert bowsaw(*words).code != 0
+    assert {p.name: p.read_bytes() for p in tmp_path.glob("s.safetensors.*")} == left
+
+
+@fails("an unreadable checkpoint is silently discarded")
+@pytest.mark.parametrize("command", ["train", "prune"])
+def test_an_unreadable_checkpoint_is_reported_and_kept(bowsaw, made, tmp_path, command):
+    checkpoint = adapter.checkpoint_of(tmp_path / "s.safetensors")
+    checkpoint.write_bytes(b"half a checkpoint")
+    words = {
+        "train": ("train", made.store, "--words", 12, "-j", 1),
+        "prune": ("prune", made.book, made.store, *ANNEALED, "--steps", 20),
+    }[command]
+    found = bowsaw(*words, "-o", "s.safetensors")
+    kept = [path for path in tmp_path.iterdir() if path.read_bytes() == b"half a checkpoint"]
+    assert kept
+    assert checkpoint.name in found.err
+
+
+@fails("two prunes with one output destroy each other's search")
+def test_a_second_prune_of_the_same_output_is_refused(bowsaw, made, tmp_path):
+    words = ("prune", made.book, made.store, *ANNEALED, "-o", "s.safetensors")
+    command = [sys.executable, "-m", "bowsaw", *map(str, words), "--steps", "100000000", "-q"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as first:
+        try:
+            deadline = time.monotonic() + 60
+            while not list(tmp_path.iterdir()):
+                assert time.monotonic() < deadline
+                assert first.poll() is None
+                time.sleep(0.05)
+            time.sleep(1.0)
+            second = bowsaw(*words, "--steps", 20)
+        finally:
+            first.kill()
+    assert second.code != 0
+
+
+# -- Ctrl-C and refused moves ----------------------------------------------------------------------
+
+
+@fails("Ctrl-C inside fit is swallowed")
+def test_an_interrupted_fit_raises(toy, monkeypatch):
+    bags, y, book = toy
+    adapter.interrupt_score(monkeypatch, 60)
+    stopped = False
+    try:
+        bs.Annealing(book, 5, n_steps=100, random_state=0, n_jobs=1).fit(bags, y)
+    except KeyboardInterrupt:
+        stopped = True
+    assert stopped
+
+
+@fails("a refused move ends the search", adapter.BowsawError)
+def test_a_refused_move_is_a_rejected_move(toy, monkeypatch):
+    bags, y, book = toy
+    adapter.refuse_swaps(monkeypatch, type(bs.whatif(book, bags, n_jobs=1)), 40)
+    found = bs.Annealing(book, 5, n_steps=60, random_state=0, n_jobs=1).fit(bags, y)
+    assert len(found.accepted_) == 60
+
+
+# -- files of others -------------------------------------------------------------------------------
+
+
+def test_saving_follows_a_symbolic_link(tmp_path):
+    target, link = tmp_path / "real.safetensors", tmp_path / "link.safetensors"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    bs.save(bs.Codebook(np.eye(2)), link)
+    assert link.is_symlink()
+    assert bs.load(target).n_words == 2
+
+
+def test_saving_keeps_the_mode_of_the_file(tmp_path):
+    path = tmp_path / "book.safetensors"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    bs.save(bs.Codebook(np.eye(2)), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@fails("extract deletes pieces/ of any folder with a file named writer.lock")
+def test_extract_deletes_nothing_that_is_not_its_own(bowsaw, made, tmp_path):
+    (tmp_path / "mine" / "pieces").mkdir(parents=True)
+    (tmp_path / "mine" / "writer.lock").touch()
+    (tmp_path / "mine" / "pieces" / "diary.txt").write_text("mine")
+    bowsaw("extract", made.images, "-j", 1, "-o", "mine")
+    assert (tmp_path / "mine" / "pieces" / "diary.txt").is_file()
+
+
+@fails("two file names that escape alike brick the store")
+def test_two_names_that_are_written_alike_leave_a_store(bowsaw, scenes, tmp_path):
+    (image, *_) = sorted((scenes / "brick").iterdir())
+    for name in ("a", "b"):
+        folder = tmp_path / "images" / name
+        folder.mkdir(parents=True)
+        for file in (b"\xff.png", b"\\udcff.png", b"1.png"):
+            (folder / os.fsdecode(file)).write_bytes(image.read_bytes())
+    for _ in range(2):
+        assert bowsaw("extract", "images", "-j", 1, "-o", "s.store").code == 0
+    assert bs.Store(tmp_path / "s.store").n_usable >= 4
