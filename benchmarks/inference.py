@@ -162,7 +162,7 @@ def _moves(
             out = rng.choice(state.kept, n_replaced, replace=False)
             in_ = rng.choice(np.setdiff1d(ids, state.kept), n_replaced, replace=False)
             begin = time.perf_counter()
-            state.swap(out=out, in_=in_)
+            state.swap(remove=out, add=in_)
             times.append(time.perf_counter() - begin)
         for name, rival in rivals(state.pruned_codebook().words).items():
             if not number:
@@ -267,7 +267,7 @@ def whatif_curves(scale: float = 1.0, moves: int = 12) -> Result:
             out = rng.choice(state.kept, moved, replace=False)
             in_ = rng.choice(np.setdiff1d(ids, state.kept), moved, replace=False)
             begin = time.perf_counter()
-            state.swap(out=out, in_=in_)
+            state.swap(remove=out, add=in_)
             times.append(time.perf_counter() - begin)
         return median(times[2:])
 

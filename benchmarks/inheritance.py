@@ -78,7 +78,7 @@ class Inheritance:
     def _inferred(self, book: bs.Codebook, bags: bs.Bags, way: str) -> Points:
         state = bs.whatif(book, bags, transfer=way)
         before = state.histograms[0].astype(np.float64)
-        state.swap(out=[self.pruned])
+        state.swap(remove=[self.pruned])
         after = np.zeros(N_WORDS)
         after[state.kept] = state.histograms[0]
         gained = (after - before) / before[self.pruned]

@@ -44,7 +44,7 @@ def test_the_recoding_state_holds_the_truth_after_every_move(
     for n in (1, 2, 3, 1):
         before = state.histograms.copy()
         out = rng.choice(state.kept, n, replace=False)
-        state.swap(out=out, in_=rng.choice(np.setdiff1d(book.ids, state.kept), n, replace=False))
+        state.swap(remove=out, add=rng.choice(np.setdiff1d(book.ids, state.kept), n, replace=False))
         np.testing.assert_array_equal(state.histograms, state.recode(corpus))
         differ = np.flatnonzero((before != state.histograms).any(axis=0))
         assert np.isin(differ, state.changed).all()
@@ -56,10 +56,10 @@ def test_a_move_that_is_taken_back_codes_nothing_anew(corpus: bs.Bags, book: bs.
     before = state.histograms.copy()
     assert state.n_codings == 1
     for number, word in enumerate((13, 14, 15)):
-        state.swap(out=[11], in_=[word])
+        state.swap(remove=[11], add=[word])
         assert state.n_codings == 2 + number
         if number:
-            state.swap(out=[word], in_=[11])
+            state.swap(remove=[word], add=[11])
         else:
             state.undo()
         assert state.n_codings == 2 + number

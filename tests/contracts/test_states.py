@@ -224,7 +224,7 @@ def test_a_state_tells_what_it_is(state):
 @ANY
 def test_an_incoming_word_takes_the_column_of_the_outgoing_one(state):
     state.reset(IDS[:6])
-    assert state.swap(out=IDS[[4, 1]], in_=IDS[[8, 7]]) is state
+    assert state.swap(remove=IDS[[4, 1]], add=IDS[[8, 7]]) is state
     assert state.kept.tolist() == IDS[[0, 7, 2, 3, 8, 5]].tolist()
     assert {1, 4} <= set(state.changed.tolist())
     assert_same(state, state.copy().reset(state.kept))
@@ -443,12 +443,12 @@ BAD_MOVES = {
     "without a pruned word": (lambda s: s.without(IDS[[8]]), "is not kept, so it cannot be pruned"),
     "without a word twice": (lambda s: s.without(IDS[[0, 0]]), "names a word twice"),
     "without floats": (lambda s: s.without([0.5]), "must be a list of whole numbers"),
-    "let all go": (lambda s: s.swap(s.kept), "out names all 4 kept words"),
+    "let all go": (lambda s: s.swap(s.kept), "remove names all 4 kept words"),
     "let an unknown word go": (lambda s: s.swap([UNKNOWN]), "word 6 is not in the codebook"),
     "let an unknown word come": (lambda s: s.swap([], [-1]), "word -1 is not in the codebook"),
     "let a word go twice": (lambda s: s.swap(IDS[[0, 0]], IDS[[8, 7]]), "names a word twice"),
     "let a word come twice": (lambda s: s.swap(IDS[[0, 1]], IDS[[8, 8]]), "names a word twice"),
-    "let a pruned word go": (lambda s: s.swap(IDS[[0, 8]]), "is not kept, so it cannot go out"),
+    "let a pruned word go": (lambda s: s.swap(IDS[[0, 8]]), "is not kept, so it cannot be removed"),
     "let a kept word come": (lambda s: s.swap([], IDS[[8, 0]]), "is kept already, so it cannot"),
     "let a kept word go and come": (lambda s: s.swap(IDS[[0]], IDS[[0]]), "is kept already"),
     "let a pruned word go and come": (lambda s: s.swap(IDS[[8]], IDS[[8]]), "is not kept"),

@@ -148,7 +148,7 @@ def whatif(codebook: Any, data: Any, coding: str, transfer: str, **options: Any)
 
 
 def swap(state: Any, remove: list[int], add: list[int]) -> None:
-    state.swap(out=remove, in_=add)
+    state.swap(remove=remove, add=add)
 
 
 def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str = "hard") -> Any:

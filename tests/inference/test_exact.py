@@ -350,7 +350,7 @@ def test_a_codebook_of_one_word():
     state = ExactState(Codebook([[1.0, 2.0]], [5]), Bags.from_list([[[9.0, 9.0]], []]))
     assert state.histograms.tolist() == [[1.0], [0.0]]
     assert state.reset([5]).histograms.tolist() == [[1.0], [0.0]]
-    with pytest.raises(ParameterError, match="out names all 1 kept words"):
+    with pytest.raises(ParameterError, match="remove names all 1 kept words"):
         state.swap([5])
 
 

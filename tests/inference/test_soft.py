@@ -98,11 +98,11 @@ def test_a_code_survives_the_loss_of_every_near_word(storage):
     book = Codebook(np.concatenate([near, far]))
     state = SoftState(book, bags, sharpness=1000, storage=storage)
     before = state.histograms.copy()
-    state.swap(out=np.arange(10))
+    state.swap(remove=np.arange(10))
     assert_within_bound(state, bags)
-    state.swap(in_=[0]).swap(out=[11, 12, 13])
+    state.swap(add=[0]).swap(remove=[11, 12, 13])
     assert_within_bound(state, bags)
-    state.swap(out=[10, 14], in_=np.arange(1, 10)).swap(in_=np.arange(10, 15))
+    state.swap(remove=[10, 14], add=np.arange(1, 10)).swap(add=np.arange(10, 15))
     assert_within_bound(state, bags)
     if storage != "float64":
         order = np.argsort(state.kept)
@@ -121,7 +121,7 @@ def test_only_some_descriptors_lose_their_near_words(storage, monkeypatch):
     bags = Bags(rows, [0, 3, 3, 5, 100, 101, 140, 200])
     states = [
         SoftState(Codebook(words), bags, sharpness=200, storage=storage, n_jobs=jobs).swap(
-            out=np.arange(6)
+            remove=np.arange(6)
         )
         for jobs in (1, 3)
     ]
@@ -177,10 +177,10 @@ def test_words_that_go_and_come_back_restore_the_state(storage):
     bags, book = corpus(7)
     state = SoftState(book, bags, storage=storage)
     before = state.histograms.copy()
-    state.swap(out=book.ids[3:9]).swap(in_=book.ids[3:9])
+    state.swap(remove=book.ids[3:9]).swap(add=book.ids[3:9])
     order = np.argsort(book.positions(state.kept))
     np.testing.assert_allclose(state.histograms[:, order], before, rtol=1e-14)
-    state.swap(out=book.ids[:2]).swap(in_=book.ids[:2]).reset()
+    state.swap(remove=book.ids[:2]).swap(add=book.ids[:2]).reset()
     np.testing.assert_array_equal(state.histograms, before)
 
 
@@ -205,9 +205,9 @@ def test_one_word_takes_everything(storage):
 def test_a_move_changes_every_column():
     bags, book = corpus(10)
     state = SoftState(book, bags)
-    state.swap(out=book.ids[[0, 5, 23]], in_=[])
+    state.swap(remove=book.ids[[0, 5, 23]], add=[])
     assert state.changed.tolist() == list(range(21))
-    state.swap(in_=book.ids[[5]])
+    state.swap(add=book.ids[[5]])
     assert state.changed.tolist() == list(range(22))
 
 
@@ -234,7 +234,7 @@ def test_descriptors_far_from_every_word_still_count_once(storage, distance):
     random = np.random.default_rng(12)
     bags = Bags(unit(random, 9) + np.float32(distance), [0, 4, 9])
     state = SoftState(Codebook(unit(random, 11)), bags, storage=storage)
-    state.swap(out=[1, 2, 8]).swap(in_=[2])
+    state.swap(remove=[1, 2, 8]).swap(add=[2])
     assert np.isfinite(state.histograms).all()
     np.testing.assert_allclose(state.histograms.sum(axis=1), 1, atol=1e-6)
     assert (oracle.l1_errors(state, bags) <= state.bound()).all()
@@ -254,7 +254,7 @@ def test_one_far_descriptor_does_not_spoil_the_bound_of_its_bag(storage):
 def test_bags_may_be_empty(storage, arrays, tmp_path):
     bags = Bags.from_list(arrays)
     state = SoftState(Codebook(np.eye(3)), bags, storage=storage, folder=tmp_path)
-    state.swap(out=[1]).reset([2])
+    state.swap(remove=[1]).reset([2])
     assert state.histograms.shape == (len(bags), 1)
     assert not state.histograms.any()
     assert state.bound().tolist() == [0.0] * len(bags)
@@ -398,9 +398,9 @@ def test_copies_share_weights_and_move_alone(storage):
     before = state.histograms.copy()
     other = state.copy()
     assert other._codes is state._codes
-    other.swap(out=book.ids[:3], in_=book.ids[20:])
+    other.swap(remove=book.ids[:3], add=book.ids[20:])
     np.testing.assert_array_equal(state.histograms, before)
-    state.swap(out=book.ids[1:2])
+    state.swap(remove=book.ids[1:2])
     np.testing.assert_allclose(
         state.histograms, state.copy().reset(state.kept).histograms, rtol=1e-14
     )
@@ -431,7 +431,7 @@ def test_an_interrupted_move_leaves_the_state_as_it_was(storage, monkeypatch):
 
     monkeypatch.setattr(soft, "pool_columns", stopped)
     with pytest.raises(KeyboardInterrupt):
-        state.swap(out=book.ids[:4], in_=book.ids[12:14])
+        state.swap(remove=book.ids[:4], add=book.ids[12:14])
     assert state.kept.tolist() == book.ids[:9].tolist()
     np.testing.assert_array_equal(state.histograms, before)
 
@@ -466,8 +466,8 @@ def test_the_disk_holds_the_same_weights_and_is_cleaned(tmp_path):
     other = on_disk.copy()
     del on_disk
     gc.collect()
-    other.swap(out=book.ids[:3])
-    np.testing.assert_array_equal(other.histograms, in_memory.swap(out=book.ids[:3]).histograms)
+    other.swap(remove=book.ids[:3])
+    np.testing.assert_array_equal(other.histograms, in_memory.swap(remove=book.ids[:3]).histograms)
     del other
     gc.collect()
     assert list(tmp_path.iterdir()) == []
@@ -548,7 +548,7 @@ def test_a_bad_move_leaves_the_state_as_it_was():
     before = state.histograms.copy()
     for out, in_ in (([book.ids[7]], []), ([], [book.ids[0]]), (book.ids[:5], []), ([999], [])):
         with pytest.raises(ParameterError):
-            state.swap(out=out, in_=in_)
+            state.swap(remove=out, add=in_)
         np.testing.assert_array_equal(state.histograms, before)
 
 

@@ -108,9 +108,9 @@ def test_columns_are_where_the_twin_has_them(seed):
 
 def test_a_move_tells_words_by_position_and_the_columns_that_they_had_or_get():
     state = Toy().reset(IDS[[5, 2, 0, 7]])
-    state.swap(out=IDS[[0, 5]], in_=IDS[[1, 4]])
-    state.swap(out=IDS[[7]], in_=IDS[[6, 3]])
-    state.swap(out=IDS[[4, 3, 2]], in_=IDS[[0]])
+    state.swap(remove=IDS[[0, 5]], add=IDS[[1, 4]])
+    state.swap(remove=IDS[[7]], add=IDS[[6, 3]])
+    state.swap(remove=IDS[[4, 3, 2]], add=IDS[[0]])
     assert state.moves == [
         [[0, 5], [2, 0], [1, 4], [2, 0]],
         [[7], [3], [6, 3], [3, 4]],
@@ -121,12 +121,12 @@ def test_a_move_tells_words_by_position_and_the_columns_that_they_had_or_get():
 
 def test_changed_names_columns_that_moved_into_holes():
     state = Toy().reset(IDS[:6])
-    state.swap(out=IDS[[1]])
+    state.swap(remove=IDS[[1]])
     assert state.kept.tolist() == IDS[[0, 5, 2, 3, 4]].tolist()
     assert state.changed.tolist() == [1]
-    state.swap(out=IDS[[4]])
+    state.swap(remove=IDS[[4]])
     assert state.changed.tolist() == []
-    state.swap(in_=IDS[[6]])
+    state.swap(add=IDS[[6]])
     assert state.changed.tolist() == [4]
     state.reset()
     assert state.changed.tolist() == list(range(8))
@@ -135,7 +135,7 @@ def test_changed_names_columns_that_moved_into_holes():
 def test_a_new_column_starts_at_zero():
     # `_follow` of the toy asserts it; the columns held other words before.
     state = Toy().reset(IDS[:2])
-    assert_shows(state.swap(in_=IDS[2:]), IDS)
+    assert_shows(state.swap(add=IDS[2:]), IDS)
 
 
 def test_the_view_is_of_the_columns_in_use_and_a_column_is_one_run_of_memory():
@@ -176,20 +176,20 @@ def test_without_keeps_the_order_of_the_others_and_only_is_as_asked():
 def test_messages_name_the_word_and_how_many_are_kept():
     state = Toy().reset(IDS[:3])
     with pytest.raises(ParameterError, match=r"^word 5 is not kept.*\(3 of 8 words are kept\)\.$"):
-        state.swap(out=[40, 5])
+        state.swap(remove=[40, 5])
     with pytest.raises(ParameterError, match=r"^word 7 is kept already.*\(3 of 8 words are kept"):
-        state.swap(in_=[5, 7])
+        state.swap(add=[5, 7])
     with pytest.raises(ParameterError, match=r"^word 5 is not kept, so it cannot be pruned"):
         state.without([5])
     with pytest.raises(ParameterError, match=r"names all 3 kept words, .* Keep a word"):
-        state.swap(out=state.kept)
+        state.swap(remove=state.kept)
     assert state.moves == []
     assert_shows(state, IDS[:3])
 
 
 def test_all_words_may_go_if_another_comes():
     state = Toy().reset(IDS[:3])
-    assert_shows(state.swap(out=state.kept, in_=IDS[[7]]), IDS[[7]])
+    assert_shows(state.swap(remove=state.kept, add=IDS[[7]]), IDS[[7]])
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])

@@ -116,10 +116,10 @@ def test_every_way_makes_the_same_moves_from_the_same_words(book, bags, monkeypa
     made: list[tuple[list[int], list[int]]] = []
     swap = HistogramState.swap
 
-    def spy(self, out=(), in_=()):
+    def spy(self, remove=(), add=()):
         if self.codebook is book and self.n_bags == len(bags):
-            made.append((np.asarray(out).tolist(), np.asarray(in_).tolist()))
-        return swap(self, out, in_)
+            made.append((np.asarray(remove).tolist(), np.asarray(add).tolist()))
+        return swap(self, remove, add)
 
     kept = kept_of(book).tolist()
     ways = ways_of("hard", ["exact", "uniform"])

@@ -146,7 +146,7 @@ def test_a_move_that_leaves_no_bound_is_refused_and_changes_nothing():
     near_most = oracle.truth(state, bags).mean(axis=0).argsort()[-10:]
     before, bound, kept = state.histograms.copy(), state.bound(), state.kept
     for move in (
-        lambda: state.swap(out=book.ids[near_most]),
+        lambda: state.swap(remove=book.ids[near_most]),
         lambda: state.reset(np.delete(book.ids, near_most)),
     ):
         with pytest.raises(DataError, match="say too little"):
@@ -154,7 +154,7 @@ def test_a_move_that_leaves_no_bound_is_refused_and_changes_nothing():
         np.testing.assert_array_equal(state.histograms, before)
         np.testing.assert_array_equal(state.bound(), bound)
         np.testing.assert_array_equal(state.kept, kept)
-    state.swap(out=book.ids[near_most[:3]])
+    state.swap(remove=book.ids[near_most[:3]])
     assert_within_bound(state, bags)
 
 
@@ -182,7 +182,7 @@ def test_pruning_twice_is_pruning_both_and_coming_back_restores():
     once = state.without(np.concatenate([book.ids[10:12], book.ids[:3]]))
     np.testing.assert_allclose(twice.histograms, once.histograms, rtol=0, atol=1e-7)
     np.testing.assert_array_equal(state.histograms, before)
-    state.swap(out=book.ids[:3]).swap(in_=book.ids[:3])
+    state.swap(remove=book.ids[:3]).swap(add=book.ids[:3])
     order = np.argsort(book.positions(state.kept))
     np.testing.assert_allclose(state.histograms[:, order], before, rtol=0, atol=1e-7)
 
@@ -224,7 +224,7 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
 def test_bags_may_be_empty(arrays):
     bags = Bags.from_list(arrays)
     state = TruncatedSoftState(Codebook(np.eye(3)), bags, n_ranked=2)
-    state.swap(out=[1]).reset([2])
+    state.swap(remove=[1]).reset([2])
     assert state.histograms.shape == (len(bags), 1)
     assert not state.histograms.any()
     assert state.bound().tolist() == [0.0] * len(bags)
@@ -235,21 +235,21 @@ def test_descriptors_far_from_every_word_still_count_once(distance):
     bags, book = heaps(14, (4, 5), n_words=12)
     far = Bags(bags.values + np.float32(distance), bags.offsets)
     state = TruncatedSoftState(book, far, n_ranked=12)
-    state.swap(out=book.ids[state.histograms.sum(axis=0).argsort()[:2]])
+    state.swap(remove=book.ids[state.histograms.sum(axis=0).argsort()[:2]])
     np.testing.assert_allclose(state.histograms.sum(axis=1), 1, atol=1e-6)
     assert (oracle.l1_errors(state, far) <= state.bound()).all()
 
 
 def test_a_huge_sharpness_is_hard_coding():
     bags, book = heaps(15, (9, 14), n_words=24)
-    state = TruncatedSoftState(book, bags, sharpness=1e30, n_ranked=4).swap(out=book.ids[:1])
+    state = TruncatedSoftState(book, bags, sharpness=1e30, n_ranked=4).swap(remove=book.ids[:1])
     np.testing.assert_allclose(state.histograms, oracle.truth(state, bags), atol=1e-6)
 
 
 def test_every_column_changes():
     bags, book = heaps(16, (9, 14), n_words=24)
     state = TruncatedSoftState(book, bags, sharpness=300, n_ranked=16)
-    assert state.swap(out=book.ids[[3, 20]]).changed.tolist() == list(range(22))
+    assert state.swap(remove=book.ids[[3, 20]]).changed.tolist() == list(range(22))
 
 
 # -- refusals --------------------------------------------------------------------------------------

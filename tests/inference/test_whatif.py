@@ -76,7 +76,7 @@ def test_the_session_of_the_readme():
     found = state.without(IDS[[3, 7]]).histograms
     np.testing.assert_array_equal(found, hard_histograms(BAGS, words))
     state.reset(IDS[:6])
-    state.swap(out=IDS[[5, 0]], in_=IDS[[9, 10]])
+    state.swap(remove=IDS[[5, 0]], add=IDS[[9, 10]])
     assert state.kept.tolist() == IDS[[10, 1, 2, 3, 4, 9]].tolist()
     assert {0, 5} <= set(state.changed.tolist())
     assert not state.variance().any()

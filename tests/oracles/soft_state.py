@@ -36,7 +36,7 @@ def wander(state, random, n_moves, fewest=2, most_moved=4):
         n_out = random.integers(0, min(most_moved, len(kept) - fewest) + 1)
         n_in = random.integers(0, min(most_moved, len(pruned)) + 1)
         out = random.choice(kept, n_out, replace=False)
-        state.swap(out=out, in_=random.choice(pruned, n_in, replace=False))
+        state.swap(remove=out, add=random.choice(pruned, n_in, replace=False))
     return state
 
 

@@ -156,7 +156,7 @@ def test_a_score_follows_a_state(name):
     score = make_score(name).begin(labels, 2, np.full(20, 30))
     score.update(state.histograms, state.changed)
     for out, in_ in (([1], [7]), ([0, 4], [9, 1]), ([2], []), ([], [2, 12])):
-        state.swap(out=out, in_=in_)
+        state.swap(remove=out, add=in_)
         found = score.update(state.histograms, state.changed)
         fresh = make_score(name).begin(labels, 2, np.full(20, 30)).update(state.histograms)
         assert_agree(score, found, fresh)

@@ -166,18 +166,18 @@ class HistogramState(ABC):
             raise
         return self
 
-    def swap(self, out: ArrayLike = (), in_: ArrayLike = ()) -> Self:
-        """Let the words ``out`` go and the words ``in_`` come, in place.
+    def swap(self, remove: ArrayLike = (), add: ArrayLike = ()) -> Self:
+        """Remove the kept words ``remove`` and add the pruned words ``add`` (ids), in place.
 
-        ``in_[j]`` takes the column of ``out[j]``. The numbers may differ: see the module's chapter
+        ``add[j]`` takes the column of ``remove[j]``. The numbers may differ: see the module's chapter
         for what happens to the columns then. On an error the state is as before.
         """
-        gone, come = self._book.positions(out), self._book.positions(in_)
-        self._refuse(gone, kept=False, problem="is not kept, so it cannot go out")
-        self._refuse(come, kept=True, problem="is kept already, so it cannot come in")
+        gone, come = self._book.positions(remove), self._book.positions(add)
+        self._refuse(gone, kept=False, problem="is not kept, so it cannot be removed")
+        self._refuse(come, kept=True, problem="is kept already, so it cannot be added")
         if len(gone) == self.n_kept and not len(come):
             raise ParameterError(
-                f"out names all {self.n_kept} kept words, and a codebook needs at least one. "
+                f"remove names all {self.n_kept} kept words, and a codebook needs at least one. "
                 "Keep a word."
             )
         before, copies = self._kept, self._copies()

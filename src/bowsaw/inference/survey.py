@@ -336,7 +336,7 @@ class Survey:
         # What a few words cannot do says nothing of the whole codebook.
         with suppress(BowsawError):
             state = self._state(way, few, bags).reset(few.ids[: (few.n_words + 1) // 2])
-            state.swap(out=few.ids[:1], in_=few.ids[-1:]).fidelity(1)
+            state.swap(remove=few.ids[:1], add=few.ids[-1:]).fidelity(1)
 
     def _time_moves(self, state: HistogramState) -> float:
         pruned = np.setdiff1d(self._book.ids, self.kept)

@@ -94,7 +94,7 @@ def whatif(
     >>> state = bs.whatif([[0.0], [1.0], [2.5]], [[[0.1], [0.9], [1.2], [3.0]]])
     >>> state.without([1]).histograms.tolist()
     [[0.75, 0.25]]
-    >>> state.swap(out=[1]).kept.tolist(), state.histograms.tolist()
+    >>> state.swap(remove=[1]).kept.tolist(), state.histograms.tolist()
     ([0, 2], [[0.75, 0.25]])
     >>> guess = bs.whatif([[0.0], [1.0], [2.5]], histograms=[[0.25, 0.5, 0.25]],
     ...                   transfer="uniform")

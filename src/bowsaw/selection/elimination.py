@@ -203,7 +203,7 @@ class _Walk:
             n_gone = max(1, int(share * n_kept)) if n_kept > EXACT_BELOW else 1
             n_gone = min(n_kept - size, n_gone)
             words = self._least_missed(n_gone, rng)
-            self._state.swap(out=words)
+            self._state.swap(remove=words)
             self._value = self._score.update(self._state.histograms)
             fell.extend(self._state.codebook.positions(words).tolist())
             bar.step(len(words), note=f"{self._state.n_kept} words, score {self._value:.4f}")
@@ -229,9 +229,9 @@ class _Walk:
         values = np.empty(len(words))
         trial = self._score.copy()
         for number, word in enumerate(words):
-            self._state.swap(out=[word])
+            self._state.swap(remove=[word])
             values[number] = trial.update(self._state.histograms)
-            self._state.swap(in_=[word])
+            self._state.swap(add=[word])
         return values
 
     # -- swaps -----------------------------------------------------------------------------------
@@ -247,28 +247,28 @@ class _Walk:
     def _guided(self, word: int, rng: np.random.Generator) -> bool:
         """Bring a word in and let one go that is missed little, if the score rises."""
         assert isinstance(self._score, LeaveOneOut)
-        self._state.swap(in_=[word])
+        self._state.swap(add=[word])
         kept = self._state.kept
         values = self._score.without_each(self._state.histograms)
         ranked = [j for j in np.argsort(-values, kind="stable").tolist() if kept[j] != word]
         for column in ranked[:N_SWAPPED]:
             if not values[column] > self._value:
                 break
-            self._state.swap(out=[kept[column]])
+            self._state.swap(remove=[kept[column]])
             # Columns have moved since the score last looked: it looks at all of them.
             if self._judge(None):
                 return True
-            self._state.swap(in_=[kept[column]])
-        self._state.swap(out=[word])
+            self._state.swap(add=[kept[column]])
+        self._state.swap(remove=[word])
         return False
 
     def _blind(self, word: int, rng: np.random.Generator) -> bool:
         """Swap a word for a random kept one, if the score rises."""
         gone = self._state.kept[rng.integers(self._state.n_kept)]
-        self._state.swap(out=[gone], in_=[word])
+        self._state.swap(remove=[gone], add=[word])
         if self._judge(self._state.changed):
             return True
-        self._state.swap(out=[word], in_=[gone])
+        self._state.swap(remove=[word], add=[gone])
         return False
 
     def _judge(self, changed: NDArray[np.int64] | None) -> bool:

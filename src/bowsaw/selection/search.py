@@ -122,7 +122,7 @@ class Search:
         out, in_ = self._proposals.draw(np.sort(self.present), self._is_kept, rng)
         ids = self._state.codebook.ids
         score, value = self._score.copy(), self.value
-        self._state.swap(out=ids[out], in_=ids[in_])
+        self._state.swap(remove=ids[out], add=ids[in_])
         self.value = self._score.update(self._state.histograms, self._state.changed)
 
         def undo() -> None:

@@ -122,7 +122,7 @@ class SoftState(HistogramState):
     >>> state = SoftState(book, Bags(np.array([[0.5], [2.0]])), sharpness=1.0)
     >>> state.histograms.round(3)
     array([[0.262, 0.494, 0.245]])
-    >>> state.swap(out=[1]).histograms.round(3), state.kept
+    >>> state.swap(remove=[1]).histograms.round(3), state.kept
     (array([[0.522, 0.478]]), array([0, 2]))
     """
 

@@ -95,7 +95,7 @@ class TruncatedSoftState(HistogramState):
     >>> from bowsaw import Bags, Codebook
     >>> book = Codebook(np.arange(5.0)[:, None])
     >>> state = TruncatedSoftState(book, Bags([[0.9], [3.2]]), sharpness=10.0, n_ranked=3)
-    >>> state.swap(out=[1]).histograms.round(3)
+    >>> state.swap(remove=[1]).histograms.round(3)
     array([[0.491, 0.001, 0.009, 0.499]], dtype=float32)
     >>> bool(state.bound()[0] < 1e-3)
     True
