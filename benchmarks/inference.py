@@ -23,10 +23,10 @@ from benchmarks.timing import peak_during
 from bowsaw.coding._pooling_kernel import count_codes
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
-from bowsaw.inference.exact.state import ExactState
-from bowsaw.inference.soft.dense import SoftState
+from bowsaw.inference.exact import ExactState
+from bowsaw.inference.soft import SoftState
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.transfers.uniform import UniformState
+from bowsaw.inference.uniform import UniformState
 from bowsaw.parallel import available_cores
 
 Result = dict[str, Any]

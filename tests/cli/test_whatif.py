@@ -12,7 +12,7 @@ from bowsaw import BagOfWords, Codebook, Store, load, save, whatif
 from bowsaw.cli.main import parser
 from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError, StoreError
 from bowsaw.inference import survey
-from bowsaw.inference.exact.state import ExactState
+from bowsaw.inference.exact import ExactState
 from bowsaw.inference.survey import Survey, draw_words
 
 HARD = (

@@ -14,11 +14,9 @@ import bowsaw as bs
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.inference.exact import index, sketch
-from bowsaw.inference.exact.state import ExactState
-from bowsaw.inference.soft import anew, truncated
-from bowsaw.inference.soft import dense as soft
-from bowsaw.inference.transfers import elimination, samples, transfer
+from bowsaw.inference import elimination, index, samples, sketch, soft, transfer, truncated
+from bowsaw.inference import recode_rows as anew
+from bowsaw.inference.exact import ExactState
 from bowsaw.nearest import ranking
 
 # What whatif is asked for; a new state is one line here, and runs everything below.

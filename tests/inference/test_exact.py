@@ -17,9 +17,9 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import index
-from bowsaw.inference.exact.index import cut
-from bowsaw.inference.exact.state import LEAST_RANKED, MOST_RANKED, ExactState, list_length
+from bowsaw.inference import index
+from bowsaw.inference.exact import LEAST_RANKED, MOST_RANKED, ExactState, list_length
+from bowsaw.inference.index import cut
 
 # With one word or one row and five dimensions, OpenBLAS looks at memory that nobody has written to,
 # which can raise a flag; the numbers are right, and every test compares them.

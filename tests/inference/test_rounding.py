@@ -8,7 +8,7 @@ from tests.oracles import soft_state as oracle
 
 from bowsaw.bags import Bags
 from bowsaw.coding.soft import soft_histograms
-from bowsaw.inference.soft import rounding
+from bowsaw.inference import rounding
 
 
 @given(

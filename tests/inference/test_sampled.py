@@ -10,9 +10,9 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.transfers.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.transfers.samples import empirical_samples, gaussian_samples
-from bowsaw.inference.transfers.spread import estimate_covariance, estimate_sigma
+from bowsaw.inference.residual_covariance import estimate_covariance, estimate_sigma
+from bowsaw.inference.sampled import EmpiricalState, GaussianState
+from bowsaw.inference.samples import empirical_samples, gaussian_samples
 
 
 def corpus(random, n_words=30, n_dims=4, n_bags=6, n_rows=400):
@@ -376,7 +376,7 @@ def test_variance_is_proposition_1(make):
         ({"smoothing": -1}, "smoothing must be a finite number from 0 up"),
         ({"smoothing": np.nan}, "smoothing must be a finite number from 0 up"),
         ({"neighbours": 0}, "neighbours must be a whole number above 0"),
-        ({"random_state": -1}, "seed must be a whole number from 0 up"),
+        ({"random_state": -1}, "seed must be an integer of at least 0"),
     ],
 )
 @pytest.mark.parametrize("make", [EmpiricalState, GaussianState])

@@ -16,10 +16,10 @@ from tests.oracles import soft_state as oracle
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import MismatchError, ParameterError, SpaceError
-from bowsaw.inference.soft import anew
-from bowsaw.inference.soft import dense as soft
-from bowsaw.inference.soft._soft_kernel import SEGMENT, add_columns, pack, weight
-from bowsaw.inference.soft.dense import SoftState
+from bowsaw.inference import recode_rows as anew
+from bowsaw.inference import soft
+from bowsaw.inference._soft_kernel import SEGMENT, add_columns, pack, weight
+from bowsaw.inference.soft import SoftState
 
 STORAGES = ("float64", "uint16", "disk")
 

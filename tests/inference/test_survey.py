@@ -10,7 +10,7 @@ import pytest
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
 from bowsaw.inference import survey as module
-from bowsaw.inference.exact.state import ExactState
+from bowsaw.inference.exact import ExactState
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.survey import Measurement, Survey, Way, draw_words, ways_of
 

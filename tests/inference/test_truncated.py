@@ -9,8 +9,9 @@ from tests.oracles import soft_state as oracle
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.inference.soft import anew, truncated
-from bowsaw.inference.soft.truncated import TruncatedSoftState
+from bowsaw.inference import recode_rows as anew
+from bowsaw.inference import truncated
+from bowsaw.inference.truncated import TruncatedSoftState
 
 
 def heaps(seed, counts, n_words, n_heaps=6, spread=0.1, n_dims=5):

@@ -10,8 +10,8 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.inference.transfers import heirs
-from bowsaw.inference.transfers.uniform import POLICIES, UniformState
+from bowsaw.inference import nearest_survivors as heirs
+from bowsaw.inference.uniform import POLICIES, UniformState
 
 
 @pytest.fixture(params=POLICIES)

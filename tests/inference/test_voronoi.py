@@ -11,8 +11,8 @@ from tests.oracles import transfer as oracle
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.transfers import _voronoi_kernel as kernel
-from bowsaw.inference.transfers.voronoi import (
+from bowsaw.inference import _voronoi_kernel as kernel
+from bowsaw.inference.voronoi import (
     VoronoiState,
     cell_of,
     cell_shares,

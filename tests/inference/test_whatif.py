@@ -8,12 +8,12 @@ import pytest
 import bowsaw as bs
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.inference.exact.state import ExactState
-from bowsaw.inference.soft.dense import SoftState
-from bowsaw.inference.soft.truncated import TruncatedSoftState
-from bowsaw.inference.transfers.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.transfers.uniform import UniformState
-from bowsaw.inference.transfers.voronoi import VoronoiState
+from bowsaw.inference.exact import ExactState
+from bowsaw.inference.sampled import EmpiricalState, GaussianState
+from bowsaw.inference.soft import SoftState
+from bowsaw.inference.truncated import TruncatedSoftState
+from bowsaw.inference.uniform import UniformState
+from bowsaw.inference.voronoi import VoronoiState
 from bowsaw.inference.whatif import TRANSFERS, whatif
 
 STATES = {

@@ -12,9 +12,9 @@ import pytest
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.inference.transfers.sampled import GaussianState
-from bowsaw.inference.transfers.samples import gaussian_samples
-from bowsaw.inference.transfers.voronoi import VoronoiState
+from bowsaw.inference.sampled import GaussianState
+from bowsaw.inference.samples import gaussian_samples
+from bowsaw.inference.voronoi import VoronoiState
 
 N_BAGS = 4000
 SIGMA = 0.6

@@ -38,9 +38,9 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import BowsawError, DataError, ParameterError
 from bowsaw.inference.fidelity import Fidelity
+from bowsaw.inference.sampled import COVARIANCES
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.transfers.sampled import COVARIANCES
-from bowsaw.inference.transfers.uniform import POLICIES
+from bowsaw.inference.uniform import POLICIES
 from bowsaw.inference.whatif import TRANSFERS, whatif
 from bowsaw.progress import Progress
 from bowsaw.random_streams import stream

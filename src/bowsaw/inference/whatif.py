@@ -24,13 +24,13 @@ from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact.state import ExactState
-from bowsaw.inference.soft.dense import SoftState
-from bowsaw.inference.soft.truncated import TruncatedSoftState
+from bowsaw.inference.exact import ExactState
+from bowsaw.inference.sampled import EmpiricalState, GaussianState
+from bowsaw.inference.soft import SoftState
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.transfers.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.transfers.uniform import UniformState
-from bowsaw.inference.transfers.voronoi import VoronoiState
+from bowsaw.inference.truncated import TruncatedSoftState
+from bowsaw.inference.uniform import UniformState
+from bowsaw.inference.voronoi import VoronoiState
 from bowsaw.validation import check_options
 
 TRANSFERS = {

@@ -28,9 +28,9 @@ from bowsaw.evaluation.arena.probes.bench import SHARPNESS, Probed, Row
 from bowsaw.evaluation.arena.probes.costs import brute_force, cost_shares
 from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
-from bowsaw.inference.transfers.sampled import EmpiricalState
-from bowsaw.inference.transfers.transfer import TransferState
-from bowsaw.inference.transfers.uniform import POLICIES, UniformState
+from bowsaw.inference.sampled import EmpiricalState
+from bowsaw.inference.transfer import TransferState
+from bowsaw.inference.uniform import POLICIES, UniformState
 from bowsaw.nearest.search import nearest_words
 from bowsaw.random_streams import stream
 from bowsaw.scores.make import make_score

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bowsaw.coding._pooling_kernel import weigh
 from bowsaw.coding.soft import WordScores
-from bowsaw.inference.soft._soft_kernel import add_means, exact_weights, pool_runs
+from bowsaw.inference._soft_kernel import add_means, exact_weights, pool_runs
 from bowsaw.parallel import ordered_map, single_threaded_blas
 
 TASK_ROWS = 512

@@ -54,8 +54,8 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding._pooling_kernel import weigh
 from bowsaw.coding.soft import WordScores, check_sharpness, score_factor, soft_histograms
 from bowsaw.errors import ParameterError
-from bowsaw.inference.soft import rounding
-from bowsaw.inference.soft._soft_kernel import (
+from bowsaw.inference import rounding
+from bowsaw.inference._soft_kernel import (
     N_OCTAVES,
     SEGMENT,
     add_columns,
@@ -64,9 +64,9 @@ from bowsaw.inference.soft._soft_kernel import (
     pack,
     pool_columns,
 )
-from bowsaw.inference.soft.anew import add_rows, weights_in_float32, weights_in_float64
-from bowsaw.inference.soft.weights_file import room_on_disk
+from bowsaw.inference.recode_rows import add_rows, weights_in_float32, weights_in_float64
 from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.weights_file import room_on_disk
 from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress

@@ -39,13 +39,13 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact.state import ExactState
+from bowsaw.inference._transfer_kernel import weigh_samples
+from bowsaw.inference.exact import ExactState
+from bowsaw.inference.nearest_survivors import Heirs
+from bowsaw.inference.residual_covariance import check_sigma, estimate_covariance
+from bowsaw.inference.samples import empirical_samples, gaussian_samples
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfers._transfer_kernel import weigh_samples
-from bowsaw.inference.transfers.heirs import Heirs
-from bowsaw.inference.transfers.samples import empirical_samples, gaussian_samples
-from bowsaw.inference.transfers.spread import check_sigma, estimate_covariance
-from bowsaw.inference.transfers.transfer import Givers, TransferState
+from bowsaw.inference.transfer import Givers, TransferState
 from bowsaw.random_streams import seed_from
 
 COVARIANCES = ("isotropic", "shared")

@@ -32,10 +32,10 @@ from scipy.sparse import csr_array
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
+from bowsaw.inference.elimination import Chain, Plan, Sequential, carry, plan_matrix
+from bowsaw.inference.nearest_survivors import Heirs
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfers.elimination import Chain, Plan, Sequential, carry, plan_matrix
-from bowsaw.inference.transfers.heirs import Heirs
-from bowsaw.inference.transfers.transfer import Givers, TransferState
+from bowsaw.inference.transfer import Givers, TransferState
 
 POLICIES = ("nearest-surviving", "sequential", "chain")
 

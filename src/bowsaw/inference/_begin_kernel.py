@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.inference.exact._move_kernel import DEEP, FAR, to_shares
+from bowsaw.inference._exact_kernel import DEEP, FAR, to_shares
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

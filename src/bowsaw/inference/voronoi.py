@@ -43,10 +43,10 @@ from scipy.special import erf
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
+from bowsaw.inference import _voronoi_kernel as kernel
+from bowsaw.inference.residual_covariance import check_sigma
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfers import _voronoi_kernel as kernel
-from bowsaw.inference.transfers.spread import check_sigma
-from bowsaw.inference.transfers.transfer import Givers, TransferState
+from bowsaw.inference.transfer import Givers, TransferState
 from bowsaw.parallel import ordered_map
 
 BOX = 10.0

@@ -47,11 +47,11 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import _begin_kernel, _far_kernel, _move_kernel
-from bowsaw.inference.exact.gathering import Gathering
-from bowsaw.inference.exact.index import Index
-from bowsaw.inference.exact.journal import Journal, Piece
-from bowsaw.inference.exact.sketch import Kept, Newcomers, Sketch
+from bowsaw.inference import _begin_kernel, _exact_kernel, _far_kernel
+from bowsaw.inference.far_blocks import Gathering
+from bowsaw.inference.index import Index
+from bowsaw.inference.journal import Journal, Piece
+from bowsaw.inference.sketch import Kept, Newcomers, Sketch
 from bowsaw.inference.state import HistogramState, Past, Positions
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
@@ -267,11 +267,11 @@ class ExactState(HistogramState):
         def one(begin: int, end: int) -> None:
             bags = slice(index.bags[begin], index.bags[end])
             if often:
-                _move_kernel.to_counts(self._sizes[bags], table[:, bags])
+                _exact_kernel.to_counts(self._sizes[bags], table[:, bags])
             taken = self._past_scratch.take(3, int(room[begin:end].sum()))
             past = (taken[0].view(np.int32), taken[1].view(np.uint8), taken[2].view(np.int32))
             far = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-            n_far, n_past = _move_kernel.move(
+            n_far, n_past = _exact_kernel.move(
                 begin,
                 end,
                 index.rows,
@@ -310,11 +310,11 @@ class ExactState(HistogramState):
                 both = np.concatenate([lost, won])
                 far = (both, self._word[both], np.concatenate([self._score[lost], won_from]))
                 if len(lost):
-                    _move_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
+                    _exact_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
                     gathering.note(lost)
-                _move_kernel.settle(won, winners, *places, *books)
+                _exact_kernel.settle(won, winners, *places, *books)
             if often:
-                _move_kernel.to_shares(self._sizes[bags], table[:, bags])
+                _exact_kernel.to_shares(self._sizes[bags], table[:, bags])
             journal.pieces.append(Piece(begin, bags, *near, *far))
 
         # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
@@ -335,14 +335,14 @@ class ExactState(HistogramState):
         def one(piece: Piece) -> None:
             bags, far = piece.bags, piece.far_rows
             if journal.often:
-                _move_kernel.to_counts(self._sizes[bags], table[:, bags])
-            ranks = np.full(len(far), _move_kernel.FAR)
-            _move_kernel.take_back(far, ranks, piece.far_codes, *places, *books)
+                _exact_kernel.to_counts(self._sizes[bags], table[:, bags])
+            ranks = np.full(len(far), _exact_kernel.FAR)
+            _exact_kernel.take_back(far, ranks, piece.far_codes, *places, *books)
             self._score[far] = piece.far_scores
-            _move_kernel.take_back(piece.rows, piece.ranks, piece.codes, *places, *books)
+            _exact_kernel.take_back(piece.rows, piece.ranks, piece.codes, *places, *books)
             gathering.note(far)
             if journal.often:
-                _move_kernel.to_shares(self._sizes[bags], table[:, bags])
+                _exact_kernel.to_shares(self._sizes[bags], table[:, bags])
 
         for _ in ordered_map(one, journal.pieces, self._n_jobs):
             pass

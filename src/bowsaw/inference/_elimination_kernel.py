@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.inference.transfers._transfer_kernel import gather_by_dim, nearest_among, walk_list
+from bowsaw.inference._transfer_kernel import gather_by_dim, nearest_among, walk_list
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

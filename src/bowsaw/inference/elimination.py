@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bowsaw.inference.transfers import _elimination_kernel as kernel
-from bowsaw.inference.transfers.heirs import Heirs
-from bowsaw.inference.transfers.transfer import as_transfer
+from bowsaw.inference import _elimination_kernel as kernel
+from bowsaw.inference.nearest_survivors import Heirs
+from bowsaw.inference.transfer import as_transfer
 from bowsaw.parallel import Scratch, ordered_map
 
 BLOCK_BAGS = 32

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.inference.exact._move_kernel import BATCH, BLOCK_ROWS, FAR
+from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR
 from bowsaw.nearest._rank_kernel import comes_before
 from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
 

@@ -42,9 +42,9 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.soft import WordScores, check_sharpness, score_factor, soft_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.soft import _postings_kernel as kernel
-from bowsaw.inference.soft import rounding
-from bowsaw.inference.soft.anew import add_rows, weights_in_float32
+from bowsaw.inference import _postings_kernel as kernel
+from bowsaw.inference import rounding
+from bowsaw.inference.recode_rows import add_rows, weights_in_float32
 from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.parallel import ordered_map

@@ -48,8 +48,8 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError
+from bowsaw.inference._transfer_kernel import mix_columns
 from bowsaw.inference.state import HistogramState, Positions
-from bowsaw.inference.transfers._transfer_kernel import mix_columns
 from bowsaw.parallel import ordered_map
 from bowsaw.validation import as_integers, as_numbers
 

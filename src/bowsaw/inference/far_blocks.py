@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.inference.exact._far_kernel import N_ACROSS, challenge, note, seat, without_places
-from bowsaw.inference.exact._move_kernel import FAR
-from bowsaw.inference.exact.index import Index
-from bowsaw.inference.exact.sketch import N_DIRECTIONS, Newcomers, Sketch
+from bowsaw.inference._exact_kernel import FAR
+from bowsaw.inference._far_kernel import N_ACROSS, challenge, note, seat, without_places
+from bowsaw.inference.index import Index
+from bowsaw.inference.sketch import N_DIRECTIONS, Newcomers, Sketch
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch
 

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.errors import ParameterError
+from bowsaw.inference._transfer_kernel import find_stale, list_givers, renew_heirs
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfers._transfer_kernel import find_stale, list_givers, renew_heirs
 from bowsaw.nearest.ranking import ranked_words
 
 LISTED = 256

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.inference.exact._begin_kernel import invert
+from bowsaw.inference._begin_kernel import invert
 from bowsaw.parallel import ordered_map
 
 SEGMENT_ROWS = 2**16

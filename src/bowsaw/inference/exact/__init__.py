@@ -1,1 +1,0 @@
-"""Hard coding without an error: ranked lists and an inverted index."""

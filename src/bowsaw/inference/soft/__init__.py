@@ -1,1 +1,0 @@
-"""Soft coding by Claim 2: renormalised codes, and what rounding does to them."""
