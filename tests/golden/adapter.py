@@ -5,8 +5,10 @@ Keys and arguments are the final names of the methods; the right-hand sides are 
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,11 @@ def prune(codebook: Path, store: Path, method: str, n_kept: int, output: Path) -
     run("prune", codebook, store, *parts, *how, "-o", output)
 
 
+def prune_by_loss(codebook: Path, store: Path, max_loss: float, output: Path) -> None:
+    parts = ("--part", "train", *PARTS)
+    run("prune", codebook, store, *parts, "--max-loss", max_loss, "-j", 1, "-o", output)
+
+
 def encode(codebook: Path, store: Path, output: Path) -> None:
     run("encode", codebook, store, "-j", 1, "-o", output)
 
@@ -61,6 +68,15 @@ def evaluate(store: Path, n_words: int, coding: str, output: Path) -> list[dict[
     run("evaluate", store, "--words", n_words, *options, *PARTS, "--splits", 2, "-o", output)
     names = ("split", "mapping", "accuracy", "confusion", "C", "C_scores", "n_words")
     return [{n: r[n] for n in names} for r in json.loads(output.read_text("utf-8"))["records"]]
+
+
+def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
+    """Return the class of an image and the scores of all classes."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        run("predict", codebook, model, image, "--json", "-j", 1)
+    found = json.loads(out.getvalue())
+    return {name: found[name] for name in ("class", "scores")}
 
 
 NAMES_IN_COMPARE = {
@@ -139,6 +155,16 @@ def histograms(codebook: Any, data: Any, coding: str) -> np.ndarray:
     return coder.fit(data).transform(data)
 
 
+def chosen_sharpness(codebook: Any, data: Any, y: np.ndarray) -> dict[str, float]:
+    """Return the sharpness of soft coding that labels or a perplexity choose."""
+    how = {"coding": "soft", "random_state": SEED, "n_jobs": 1}
+    coders = {
+        "auto": bs.BagOfWords(codebook, sharpness="auto", **how),
+        "perplexity": bs.BagOfWords(codebook, perplexity=3.0, **how),
+    }
+    return {name: one.fit(data, y).sharpness_in_use() for name, one in coders.items()}
+
+
 def whatif(codebook: Any, data: Any, coding: str, transfer: str, **options: Any) -> Any:
     if transfer in ("gaussian", "empirical"):
         options |= {"learn_from": data, "random_state": SEED}
@@ -196,6 +222,17 @@ def classifier(table: np.ndarray, y: np.ndarray) -> Any:
     return bs.HistogramClassifier(C=2.0, n_jobs=1, random_state=SEED).fit(table, y)
 
 
+def classifier_with_search(table: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the C that cross-validation chooses, and the accuracy of each candidate."""
+    found = bs.HistogramClassifier(cv=3, n_jobs=1, random_state=SEED).fit(table, y)
+    return float(found.C_), found.scores_
+
+
+def dense_sift(image: np.ndarray) -> np.ndarray:
+    (rows,) = bs.DenseSift(step=12, dtype="float32", n_jobs=1).fit_transform([image])
+    return rows
+
+
 # -- files -----------------------------------------------------------------------------------------
 
 
@@ -212,3 +249,9 @@ write_onnx, write_c_header = bs.write_onnx, bs.write_c_header
 def store_bags(store: Path) -> Any:
     """Return the bags of a store."""
     return bs.Store(store).bags
+
+
+def split_rows(store: Path) -> dict[str, np.ndarray]:
+    """Return the rows of each part of the second split of a seed."""
+    split = bs.Store(store).split(codebook=8, train=8, seed=SEED, index=1)
+    return {"codebook": split.codebook, "train": split.train, "test": split.test}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,17 @@ def is_refused(call: Any, *args: Any, **options: Any) -> bool:
     return False
 
 
-def interrupt_score(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+def interrupt_score(
+    monkeypatch: pytest.MonkeyPatch, calls: int, *, by_signal: bool = False
+) -> None:
     """Let Ctrl-C come while the score is computed for the given time."""
     update, n_calls = Score.update, [0]
 
     def interrupted(self: Score, *args: Any, **options: Any) -> float:
         n_calls[0] += 1
         if n_calls[0] == calls:
+            if by_signal:
+                signal.raise_signal(signal.SIGINT)
             raise KeyboardInterrupt
         return update(self, *args, **options)
 

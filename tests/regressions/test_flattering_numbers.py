@@ -137,6 +137,15 @@ def test_chi2_is_one_measure_everywhere():
     assert ranked.tolist() == np.argsort(-scores, kind="stable").tolist()
 
 
+@fails("the score of a merge is its loss")
+def test_more_groups_have_the_higher_score(toy):
+    bags, y, book = toy
+    few, many = (
+        bs.BottleneckSelector(book, n, n_jobs=1).fit(bags, y).selection_.final_score for n in (3, 9)
+    )
+    assert many > few
+
+
 @fails("selections that code with the full codebook do not record their images")
 def test_a_ranking_records_the_images_that_chose_its_words(toy):
     bags, y, book = toy
@@ -158,6 +167,18 @@ def test_the_objective_of_kmeans_is_true_for_two_far_sites():
     gaps = rows[:, None].astype(np.float64) - found.codebook_.words[None].astype(np.float64)
     truth = (gaps**2).sum(axis=2).min(axis=1).mean()
     assert found.objective_ == pytest.approx(truth, rel=0.01)
+
+
+@fails("k-means++ misses groups that are tight and far from each other")
+def test_kmeans_finds_tight_groups_at_far_sites():
+    rng = np.random.default_rng(1)
+    sites = np.zeros((2, 64))
+    sites[1, 0] = 4000.0
+    centres = np.repeat(sites, 10, axis=0) + rng.normal(0, 0.05, (20, 64))
+    rows = (np.repeat(centres, 50, axis=0) + rng.normal(0, 1e-3, (1000, 64))).astype(np.float32)
+    words = bs.KMeansCodebook(20, random_state=0, n_jobs=1).fit([rows]).codebook_.words
+    found = ((centres[:, None] - words[None].astype(np.float64)) ** 2).sum(axis=2).argmin(axis=1)
+    assert len(set(found.tolist())) >= 18
 
 
 @fails("the entropy of a Beta cancels where its parameters are large")

@@ -121,6 +121,14 @@ def test_an_interrupted_fit_raises(toy, monkeypatch):
     assert stopped
 
 
+@fails("Ctrl-C hides that the words could not be saved")
+def test_a_full_disk_after_an_interruption_is_reported(bowsaw, made, monkeypatch, fast_clock):
+    adapter.interrupt_score(monkeypatch, 150, by_signal=True)
+    fail_rename(monkeypatch, "s.safetensors", errno.ENOSPC)
+    words = ("prune", made.book, made.store, *ANNEALED, "--steps", 400, "-o", "s.safetensors")
+    assert "disk is full" in bowsaw(*words).err
+
+
 @fails("a refused move ends the search", adapter.BowsawError)
 def test_a_refused_move_is_a_rejected_move(toy, monkeypatch):
     bags, y, book = toy
@@ -147,6 +155,25 @@ def test_saving_keeps_the_mode_of_the_file(tmp_path):
     path.chmod(0o600)
     bs.save(bs.Codebook(np.eye(2)), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_name_near_the_length_limit_is_saved(tmp_path):
+    path = tmp_path / f"{'b' * 235}.safetensors"
+    bs.save(bs.Codebook(np.eye(2)), path)
+    assert path.is_file()
+
+
+def test_a_file_that_is_in_place_is_saved(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def failing(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(handle)
+
+    monkeypatch.setattr("os.fsync", failing)
+    bs.save(bs.Codebook(np.eye(2)), tmp_path / "book.safetensors")
+    assert bs.load(tmp_path / "book.safetensors").n_words == 2
 
 
 @fails("extract deletes pieces/ of any folder with a file named writer.lock")
