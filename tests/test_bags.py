@@ -136,12 +136,12 @@ def test_nothing_is_copied_that_need_not_be():
         ([np.ones((2, 3)), np.ones((3, 2))], "same number of dimensions; got .2, 3.*transposed"),
         ([np.ones(3)], r"bag 0 must be two-dimensional .* got shape \(3,\)"),
         ([np.ones((1, 3)), np.ones((2, 3, 1))], "bag 1|same number"),
-        ([[[1, 2], [3]]], "bag 0 must have rows of one length"),
+        ([[[1, 2], [3]]], "bag 0 must have rows of equal length"),
         ([np.ones((9, 2)), [[0, 1], [2, np.nan]]], "bag 1 must be finite; row 1 holds NaN"),
-        ([np.array([[object()]])], "bag 0 must be numbers; got dtype object"),
-        ([np.array([["a"]])], "bag 0 must be numbers"),
-        ([np.array([[1j]])], "bag 0 must be numbers; got dtype complex128"),
-        ([np.ones((1, 1)), np.zeros((1, 1), "M8[s]")], "bag 1 must be numbers"),
+        ([np.array([[object()]])], "bag 0 must be numeric; got dtype object"),
+        ([np.array([["a"]])], "bag 0 must be numeric"),
+        ([np.array([[1j]])], "bag 0 must be numeric; got dtype complex128"),
+        ([np.ones((1, 1)), np.zeros((1, 1), "M8[s]")], "bag 1 must be numeric"),
     ],
 )
 def test_lists_that_are_no_bags_are_refused(arrays, message):
@@ -189,7 +189,7 @@ def test_digests_are_one_whole_number_a_bag(digests):
 
 @pytest.mark.parametrize("description", [{"a": object()}, {"a": np.float32(1)}, "dense", 3])
 def test_a_description_is_what_json_can_hold(description):
-    with pytest.raises(ParameterError, match="description must be a mapping that JSON can hold"):
+    with pytest.raises(ParameterError, match="description must be a mapping of JSON values"):
         Bags(np.ones((1, 1)), description=description)
 
 
@@ -207,7 +207,7 @@ ONE = np.ones((3, 2), np.float32)
         ([], [0], [0], [1], "outside its piece"),
         ([ONE], [0, 0], [0], [1], "one length"),
         ([ONE], [[0]], [[0]], [[1]], "one length"),
-        ([ONE], [0.5], [0], [1], "piece must be whole numbers"),
+        ([ONE], [0.5], [0], [1], "piece must be integers"),
         ([ONE, ONE.astype(np.uint8)], [0], [0], [1], "one dtype"),
         ([ONE, ONE[:, :1]], [0], [0], [1], "one n_dims"),
         ([ONE, ONE[:, 0]], [0], [0], [1], "two-dimensional"),
@@ -445,5 +445,5 @@ def test_equal_descriptions_have_one_text():
 
 @pytest.mark.parametrize("make", [csr_matrix, csr_array])
 def test_a_sparse_matrix_is_refused_with_the_remedy(make):
-    with pytest.raises(DataError, match=r"dense array; got csr_\w+\. Hand over its toarray"):
+    with pytest.raises(DataError, match=r"dense array; got csr_\w+\. Pass its toarray"):
         Bags.from_list([make(np.eye(3))])

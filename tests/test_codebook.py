@@ -215,10 +215,10 @@ def test_a_bare_array_is_a_codebook_without_provenance(book):
         ([], "two-dimensional"),
         (np.empty((0, 3)), "at least one word"),
         (np.empty((3, 0)), "at least one word"),
-        (None, "words must be numbers"),
-        ([[1.0], [1.0, 2.0]], "one length"),
-        ([["a"]], "must be numbers"),
-        ([[1j]], "must be numbers"),
+        (None, "words must be numeric"),
+        ([[1.0], [1.0, 2.0]], "equal length"),
+        ([["a"]], "must be numeric"),
+        ([[1j]], "must be numeric"),
         ([[np.nan]], "finite"),
         ([[np.inf]], "finite"),
         ([[1e39]], "finite"),
@@ -248,7 +248,7 @@ def test_other_metrics_are_refused():
 
 @pytest.mark.parametrize("name", ["description", "provenance"])
 def test_what_is_said_of_it_is_what_json_can_hold(name):
-    with pytest.raises(ParameterError, match=f"{name} must be a mapping that JSON can hold"):
+    with pytest.raises(ParameterError, match=f"{name} must be a mapping of JSON values"):
         Codebook([[0.0]], **{name: {"rng": object()}})
 
 
@@ -284,3 +284,10 @@ def test_bags_that_are_alike_or_unknown_are_taken(book, description):
 
 def test_bags_without_descriptors_fit_any_width(book):
     assert book.words_for(Bags.from_list([[]], scale=512)).shape == (6, 2)
+
+
+def test_the_digest_names_what_histograms_depend_on():
+    book = Codebook(np.eye(3))
+    others = [Codebook(2 * np.eye(3)), Codebook(np.eye(3), scale=2.0), book.only([1, 0, 2])]
+    assert len({other.digest for other in [book, *others]}) == 4
+    assert Codebook(np.eye(3), [4, 5, 9], provenance={"a": 1}, trained_on=[4]).digest == book.digest

@@ -37,7 +37,7 @@ def test_streams_stay_the_same_from_version_to_version():
 
 @pytest.mark.parametrize("seed", [-1, 1.0, "0", None, True, 2.5])
 def test_what_is_no_seed_is_refused(seed):
-    with pytest.raises(ParameterError, match="whole number from 0 up"):
+    with pytest.raises(ParameterError, match="an integer of at least 0"):
         check_seed(seed)
 
 

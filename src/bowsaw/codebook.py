@@ -216,7 +216,7 @@ class Codebook:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild by the constructor, since pickled arrays forget that they are read-only."""
-        return partial(Codebook, **self._told()), ()
+        return partial(Codebook, **self._state()), ()
 
     def __sklearn_clone__(self) -> Codebook:
         """Return the codebook itself: it cannot change, so clones may share it."""
@@ -241,7 +241,7 @@ class Codebook:
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
-    def taught_by(self, bags: Bags) -> Codebook:
+    def learned_from(self, bags: Bags) -> Codebook:
         """Return the codebook that remembers these bags' images, too, as some it has learned from.
 
         Where the images of either are unknown, all of them are.
@@ -249,26 +249,26 @@ class Codebook:
         seen = None
         if self._trained_on is not None and bags.digests is not None:
             seen = np.union1d(self._trained_on, bags.digests)
-        return self.described(bags.description)._but(trained_on=seen)
+        return self.with_description(bags.description)._replace(trained_on=seen)
 
-    def described(self, description: Mapping[str, Any] | None) -> Codebook:
+    def with_description(self, description: Mapping[str, Any] | None) -> Codebook:
         """Return the codebook with what made its descriptors, where it did not know so far."""
         if self._description is not None or description is None:
             return self
-        return self._but(description=description)
+        return self._replace(description=description)
 
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more said of how it was made."""
-        return self._but(provenance={**self._provenance, **more})
+        return self._replace(provenance={**self._provenance, **more})
 
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
-        return self._but(words=self._words[positions], ids=self._ids[positions])
+        return self._replace(words=self._words[positions], ids=self._ids[positions])
 
-    def _but(self, **changes: Any) -> Codebook:
+    def _replace(self, **changes: Any) -> Codebook:
         """Return the codebook with some of what it was made from changed."""
-        return Codebook(**{**self._told(), **changes})
+        return Codebook(**{**self._state(), **changes})
 
-    def _told(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         return {
             "words": self._words,
             "ids": self._ids,

@@ -87,14 +87,6 @@ if sys.platform != "win32":  # where links are for everybody
         assert [file.read_bytes() for file in sorted(path.rglob("*.npy"))] == whole
         assert not any(file.is_symlink() for file in path.rglob("*"))
 
-    def test_a_link_that_stands_where_a_file_is_written_is_replaced(tmp_path):
-        treasure, output = tmp_path / "treasure", tmp_path / "b.safetensors"
-        treasure.write_bytes(b"something dear")
-        output.symlink_to(treasure)
-        bs.save(bs.Codebook([[1.0]]), output)
-        assert treasure.read_bytes() == b"something dear"
-        assert bs.load(output).n_words == 1
-
     def test_a_run_whose_records_are_links_or_folders_is_told(tmp_path, capfd):
         run = tmp_path / "run"
         (run / "cells.jsonl").mkdir(parents=True)

@@ -112,12 +112,12 @@ def test_unknown_part():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"codebook": -1}, "codebook must be a whole number from 0 up; got -1"),
-        ({"codebook": 1.5}, "codebook must be a whole number from 0 up; got 1.5"),
-        ({"train": 0}, "train must be a whole number from 1 up; got 0"),
-        ({"train": True}, "train must be a whole number from 1 up; got True"),
-        ({"index": -1}, "index must be a whole number from 0 up; got -1"),
-        ({"seed": -1}, "seed must be a whole number from 0 up; got -1"),
+        ({"codebook": -1}, "codebook must be an integer of at least 0; got -1"),
+        ({"codebook": 1.5}, "codebook must be an integer of at least 0; got 1.5"),
+        ({"train": 0}, "train must be an integer of at least 1; got 0"),
+        ({"train": True}, "train must be an integer of at least 1; got True"),
+        ({"index": -1}, "index must be an integer of at least 0; got -1"),
+        ({"seed": -1}, "seed must be an integer of at least 0; got -1"),
     ],
 )
 def test_parameters_out_of_range(options, words):

@@ -274,14 +274,12 @@ def test_a_disk_that_fills_up_inside_the_archive_keeps_the_rows(path, monkeypatc
     writer = HistogramWriter(path, ROWS.shape, "a")
     writer.rows[:] = ROWS
     writer.mark_done(7)
-    opened = module.Path.open
 
-    def open_full(self, mode="r", *args, **options):
-        file = opened(self, mode, *args, **options)
-        return FullDisk(file, 300) if "w" in mode else file
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Path, "open", open_full)
+        patch.setattr("bowsaw.checkpoint.os.fsync", full)
         with pytest.raises(SpaceError):
             writer.finish(**ABOUT)
     del writer
@@ -399,7 +397,7 @@ def test_a_header_that_asks_for_more_than_the_file_has_is_refused(path, name, fa
     with zipfile.ZipFile(path, "w") as archive:
         for entry, member in members.items():
             archive.writestr(entry, member)
-    assert refused_without_memory(path, f"{name} has another length than its shape")
+    assert refused_without_memory(path, f"{name} does not have the length of its shape")
 
 
 def test_a_directory_that_tells_of_more_than_the_file_has_is_refused(path):

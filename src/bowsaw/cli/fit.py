@@ -70,7 +70,7 @@ def _run(command: Command) -> None:
     check_output(options.output, ".safetensors", codebook=options.codebook)
     book, store = load(options.codebook), open_store(options.store)
     # The words of another tool do not know what they code; the classifier then tells predict.
-    book = book.described(store.description)
+    book = book.with_description(store.description)
     coder = BagOfWords(book, n_jobs=options.jobs, **coding_of(options))
     classifier = HistogramClassifier(options.mapping, C=options.C, n_jobs=options.jobs)
     # What does not fit should be told before the work begins.

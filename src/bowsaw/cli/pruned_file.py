@@ -58,7 +58,7 @@ def pruned_codebook(
         metric=chosen.metric,
         description=chosen.description,
         provenance={**book.provenance, **chosen.provenance, **told},
-        trained_on=book.taught_by(bags).trained_on,
+        trained_on=book.learned_from(bags).trained_on,
     )
 
 

@@ -237,7 +237,7 @@ class PruningPath(Selector):
         check_is_fitted(self, "trail_")
         words = self._book.only(self._book.ids[self.trail_.at(n_words)])
         if not self._is_refined(n_words):
-            return words if n_words == self._book.n_words else words.taught_by(self._bags)
+            return words if n_words == self._book.n_words else words.learned_from(self._bags)
         if n_words not in self._refined:
             self._refined[n_words] = self._refine(words, self._bags, self._labels)
         return self._refined[n_words]

@@ -236,7 +236,7 @@ class LinearModel:
 
     def coder(self, codebook: Codebook | ArrayLike, *, n_jobs: int | None = -1) -> BagOfWords:
         """Return the coder of this model's histograms, or refuse another codebook."""
-        book = as_codebook(codebook).described(self.description)
+        book = as_codebook(codebook).with_description(self.description)
         if book.digest != self.codebook:
             raise MismatchError(
                 f"the classifier was fitted to histograms of other words (digest "

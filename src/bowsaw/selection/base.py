@@ -97,7 +97,7 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             finally:
                 del self._known, self._task
             if self._learns and selection.codes_with == "pruned":
-                selection = replace(selection, codebook=selection.codebook.taught_by(bags))
+                selection = replace(selection, codebook=selection.codebook.learned_from(bags))
             self.selection_ = selection
             self.codebook_ = self.selection_.codebook
             self.n_features_in_ = bags.n_dims

@@ -133,7 +133,7 @@ def refined(
         raise DataError(f"labels must be one a bag ({len(bags)}); got shape {classes.shape}.")
     n_done = n_steps if stop is None else min(stop, n_steps)
     if n_done == 0:
-        return Refined(codebook.taught_by(bags), 0.0, np.empty(0))
+        return Refined(codebook.learned_from(bags), 0.0, np.empty(0))
     seed = seed_from(random_state)
     saved = SearchCheckpoint(
         checkpoint,
@@ -195,7 +195,7 @@ def refined(
             **codebook.provenance,
             "refined": {"n_steps": len(errors), "rate": float(rate), "moved": moved, "seed": seed},
         },
-        trained_on=codebook.taught_by(bags).trained_on,
+        trained_on=codebook.learned_from(bags).trained_on,
     )
     return Refined(book, moved, errors)
 
