@@ -407,7 +407,7 @@ def test_resume_with_nothing_to_go_on_with_says_so(prune, steps):
         (("--keep", 6, *QUICK), "n_kept was 5 and is 6"),
         (("--keep", 5, "--method", "annealing", "--steps", 61), "n_steps was 60 and is 61"),
         (("--keep", 5, "--steps", 60), "method was Annealing and is Refinement"),
-        (("--keep", 5, *QUICK, "--score", "mrmr"), "score was leave-one-out and is mrmr"),
+        (("--keep", 5, *QUICK, "--score", "presence"), "score was leave-one-out and is presence"),
         (("--keep", 5, *QUICK, "--seed", 1), "seed was 0 and is 1"),
         (("--max-loss", 0.1), "method was Annealing and is PruningPath"),
     ],

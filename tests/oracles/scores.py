@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 from scipy.stats import beta
 
@@ -67,30 +65,6 @@ def leave_one_out(histograms, labels, n_classes, ridges, balanced=False):
             total += weights[i] * ((y[i] - y_mean - (x[i] - x_mean) @ slopes) ** 2).sum()
         errors.append(total / n)
     return -min(errors)
-
-
-def relevance_minus_redundancy(histograms, labels, n_classes):
-    """Means of correlation ratios and of squared correlations, by their definitions."""
-    x = np.sqrt(histograms)
-    relevance = []
-    for column in x.T:
-        between = sum(
-            (labels == y).sum() * (column[labels == y].mean() - column.mean()) ** 2
-            for y in range(n_classes)
-            if (labels == y).any()
-        )
-        relevance.append(between / ((column - column.mean()) ** 2).sum())
-    pairs = [np.corrcoef(a, b)[0, 1] ** 2 for a, b in combinations(x.T, 2)]
-    return np.mean(relevance) - np.mean(pairs)
-
-
-def best_coverage(costs, n_kept):
-    """The largest gain of any set of rows."""
-    most = costs.max(axis=0)
-    return max(
-        (most - costs[list(rows)].min(axis=0)).sum()
-        for rows in combinations(range(len(costs)), n_kept)
-    )
 
 
 def plain_greedy(costs, n_kept):

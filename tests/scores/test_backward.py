@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tests.oracles import scores as oracle
 
-from bowsaw.scores.backward import BackwardRidge
-from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.scores.leave_one_out import BackwardRidge, LeaveOneOut
 
 SHAPES = pytest.mark.parametrize(("n_bags", "n_words"), [(24, 2), (24, 7), (14, 14), (12, 20)])
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bowsaw.scores.gradient import leave_one_out_gradient
-from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.scores.leave_one_out import LeaveOneOut, leave_one_out_gradient
 
 
 def problem(n_bags, n_words, n_classes, seed):

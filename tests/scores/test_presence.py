@@ -97,5 +97,5 @@ def test_what_is_not_known_is_refused():
         Presence("mi", combine="median")
     with pytest.raises(ParameterError, match="threshold"):
         Presence("mi", threshold=1)
-    with pytest.raises(DataError, match="one label a bag"):
+    with pytest.raises(DataError, match="one label per bag"):
         word_scores([[1]], [0, 1])

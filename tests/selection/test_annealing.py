@@ -9,8 +9,8 @@ from sklearn.base import clone
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.whatif import whatif
+from bowsaw.scores.base import make_score
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.scores.make import make_score
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.proposals import NearestSwaps, RandomSwaps
 from bowsaw.selection.search import Search
@@ -43,7 +43,7 @@ def problem():
     return planted()
 
 
-@pytest.mark.parametrize("score", ["leave-one-out", "counts", "mrmr"])
+@pytest.mark.parametrize("score", ["leave-one-out", "relevance"])
 @pytest.mark.parametrize("proposals", ["random", "nearest"])
 def test_it_finds_words_as_good_as_the_planted_ones(problem, score, proposals):
     bags, y, book = problem
@@ -238,7 +238,7 @@ def all_of(saw):
     [
         {},
         {"n_jobs": 2, "move_size": 2, "warmth": 3.0},
-        {"score": "mrmr", "proposals": "nearest"},
+        {"score": "presence", "proposals": "nearest"},
         {"coding": "soft", "sharpness": 0.05, "warmth": 3.0},
         {"transfer": "uniform", "schedule": "published", "returns": "last", "score": "relevance"},
     ],
@@ -384,6 +384,6 @@ def test_labels_are_needed(problem):
 
 def test_it_is_an_estimator(problem):
     _, _, book = problem
-    saw = Annealing(book, 4, n_steps=7, score="counts")
+    saw = Annealing(book, 4, n_steps=7, score="presence")
     assert clone(saw).get_params()["n_steps"] == 7
     assert clone(saw).get_params()["codebook"] is book

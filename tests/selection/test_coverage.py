@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import scores as oracle
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.selection.base import check_labels
-from bowsaw.selection.coverage import Coverage
+from bowsaw.selection.coverage import Coverage, lazy_greedy
 
 
 def squared_distances(bags, book):
@@ -42,6 +43,15 @@ def test_it_saves_most_of_what_the_best_words_would(seed, n_kept):
     }
     kept = Coverage(book, n_kept).fit(bags).selection_.kept
     assert saved[tuple(book.positions(kept).tolist())] >= (1 - 1 / np.e) * max(saved.values())
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 2**31), st.booleans(), st.data())
+def test_lazy_greedy_equals_plain_greedy(n_words, n_points, seed, ties, data):
+    costs = np.random.default_rng(seed).uniform(size=(n_words, n_points)).astype(np.float32)
+    costs = np.floor(3 * costs) if ties else costs
+    n_kept = data.draw(st.integers(1, n_words))
+    assert lazy_greedy(costs, n_kept).tolist() == oracle.plain_greedy(costs, n_kept)
 
 
 def test_scores_are_errors_of_quantisation_that_never_rise():
@@ -77,7 +87,7 @@ def test_it_codes_alone_and_needs_no_certificate():
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, None, "all"])
 def test_samples_are_counted_in_whole_numbers(wrong):
     bags, book = corpus(6)
-    with pytest.raises(ParameterError, match=r"n_sample must be a whole number from 1 up; got"):
+    with pytest.raises(ParameterError, match=r"n_sample must be an integer of at least 1; got"):
         Coverage(book, 3, n_sample=wrong).fit(bags)
 
 

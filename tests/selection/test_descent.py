@@ -4,8 +4,8 @@ import pytest
 import bowsaw as bs
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.scores.gradient import leave_one_out_gradient
-from bowsaw.scores.make import make_score
+from bowsaw.scores.base import make_score
+from bowsaw.scores.leave_one_out import leave_one_out_gradient
 from bowsaw.selection.descent import refined
 from bowsaw.selection.slopes import SOFTNESS, Pool, Slopes
 

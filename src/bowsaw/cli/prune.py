@@ -27,8 +27,8 @@ from bowsaw.cli.pruning import METHODS, SEARCH, Result, Task, task_of
 from bowsaw.errors import ParameterError, SpaceError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.vocabulary import save
+from bowsaw.scores.base import SCORES
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.scores.make import SCORES
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.refinement import Refinement
 

@@ -42,8 +42,7 @@ from bowsaw.evaluation.recommendation import (
 from bowsaw.evaluation.walks import Walks
 from bowsaw.progress import Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from
-from bowsaw.scores.base import Score
-from bowsaw.scores.make import make_score
+from bowsaw.scores.base import Score, make_score
 from bowsaw.selection.base import Selector, check_labels, check_n_kept
 from bowsaw.selection.descent import refined
 from bowsaw.selection.elimination import check_sizes

@@ -22,8 +22,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.evaluation.fingerprint import data_digest
 from bowsaw.inference.state import HistogramState
 from bowsaw.progress import Task
-from bowsaw.scores.base import Score
-from bowsaw.scores.make import make_score
+from bowsaw.scores.base import Score, make_score
 from bowsaw.selection.elimination import eliminate
 from bowsaw.selection.known import Known
 from bowsaw.selection.trail import Trail, TrailFile

@@ -14,8 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR
-from bowsaw.nearest._rank_kernel import comes_before
-from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
+from bowsaw.nearest._ranking_kernel import comes_before
+from bowsaw.nearest._search_kernel import LOWEST, squared_distance
 
 N_ACROSS = 64
 """Places of a block, fixed so that loops over a block need no code for what is left over."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.nearest._scan_kernel import squared_norms
+from bowsaw.nearest._search_kernel import squared_norms
 from bowsaw.nearest.search import SMALLEST, WordSearch
 from bowsaw.parallel import ordered_map, single_threaded_blas
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.nearest._rank_kernel import rank_rows
+from bowsaw.nearest._ranking_kernel import rank_rows
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress

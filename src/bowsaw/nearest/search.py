@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
-from bowsaw.nearest._scan_kernel import (
+from bowsaw.nearest._search_kernel import (
     LOWEST,
     scan_best_two,
     scan_bounds,

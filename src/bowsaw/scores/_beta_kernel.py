@@ -1,14 +1,14 @@
-"""Beta distributions by maximum likelihood, many at once: arrays in, arrays out.
+"""Beta distributions by maximum likelihood, many at once.
 
-The likelihood of Beta(a, b) knows the data by two means alone, of log f and of log(1 − f). Its
+The likelihood of Beta(a, b) depends on the data by two means only, of log f and of log(1 − f). Its
 gradient vanishes where ψ(a) − ψ(a + b) and ψ(b) − ψ(a + b) equal them; Newton's method solves that
-from the moments' estimate. The log-likelihood is concave in (a, b), so there is one answer.
+from the moments' estimate. The log-likelihood is concave in (a, b), so the solution is unique.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,18 +16,25 @@ from numpy.typing import NDArray
 
 MOST_STEPS = 60
 ENOUGH = 1e-7
-"""Newton stops after a step that changes neither parameter by more than this share: what is left is
-of the order of its square.
-"""
+"""Newton stops after a smaller relative step; the remaining error is of the order of its square."""
 LEAST_PRODUCT = 1e-100
 """Logarithms are taken of products, when they fall below this; no factor is smaller."""
+
+
+class Guards(NamedTuple):
+    """The limits of ``relevance``'s chapter; ``cap`` is H(y)."""
+
+    floor: float
+    least_variance: float
+    min_documents: int
+    cap: float
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def gammas(x: float) -> tuple[float, float]:
     """Return ψ(x) and ψ'(x), digamma and trigamma, for x > 0; relative error near 1e-15.
 
-    Upwards by ψ(x) = ψ(x + 1) − 1/x until the asymptotic series is exact to float64.
+    By ψ(x) = ψ(x + 1) − 1/x until the asymptotic series is exact to float64.
     """
     first, second = 0.0, 0.0
     while x < 9.0:
@@ -61,7 +68,7 @@ def gammas(x: float) -> tuple[float, float]:
 @njit(nogil=True, cache=True, error_model="numpy")
 def by_moments(mean: float, variance: float) -> tuple[float, float]:
     """Return (a, b) of the Beta distribution with this mean and variance."""
-    # No Beta distribution varies more than a coin with this mean.
+    # The variance of a Beta distribution is below mean · (1 − mean).
     size = mean * (1.0 - mean) / variance - 1.0
     size = size if size > 1e-3 else 1e-3
     return mean * size, (1.0 - mean) * size
@@ -143,13 +150,11 @@ def relevances(
     rows: NDArray[Any],
     order: NDArray[np.int64],
     class_sizes: NDArray[np.int64],
-    floor: float,
-    least_variance: float,
-    least_documents: int,
-    cap: float,
+    guards: Guards,
     out: NDArray[np.float64],
 ) -> None:
-    """Write I(f; y) of each row of values; ``order`` names the bags class by class."""
+    """Write I(f; y) of each row of values; ``order`` lists the bags class by class."""
+    floor, least_variance = guards.floor, guards.least_variance
     n_rows, n_bags = rows.shape
     n_classes = len(class_sizes)
     sums = np.empty((n_classes, 4))
@@ -168,7 +173,7 @@ def relevances(
             inside: float = np.float64(f)
             inside = inside if inside > floor else floor
             held[i] = inside if inside < ceiling else ceiling
-        if least == most or documents < least_documents:
+        if least == most or documents < guards.min_documents:
             continue
         begin = 0
         for y in range(n_classes):
@@ -192,4 +197,4 @@ def relevances(
             a, b = fit_group(n, sums[y, 0], sums[y, 1], sums[y, 2], sums[y, 3], least_variance)
             found -= n / n_bags * beta_entropy(a, b)
         found = found if found > 0.0 else 0.0
-        out[k] = found if found < cap else cap
+        out[k] = found if found < guards.cap else guards.cap

@@ -1,32 +1,63 @@
-"""Ridge regression for many ridges from one tridiagonal matrix: arrays in, arrays out.
+"""Ridge regression: many ridges from one tridiagonal matrix, and removal of single columns.
 
 With G = Q T Q', T tridiagonal, G + αI = Q (T + αI) Q' for every α, and T + αI = L D L' with L unit
 bidiagonal: solving with it costs no more than reading the right-hand side. The pivots D of a matrix
-whose least eigenvalue is at least α are at least α, which holds back rounding.
+whose least eigenvalue is at least α are at least α, which limits rounding.
+
+Words are rows here and bags run along them, so that the inner loops are over adjacent memory.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+_REORDERED = {"reassoc", "contract", "nsz"}
+
+
+class Tridiagonal(NamedTuple):
+    """X'X = Q T Q': the diagonals of T, X along Q ``(p, n_bags)`` and Y's moments along Q."""
+
+    diagonal: NDArray[np.float64]
+    beside: NDArray[np.float64]
+    along: NDArray[np.float64]
+    moments: NDArray[np.float64]
+
+
+class Regression(NamedTuple):
+    """A fit with removable columns; the names of ``leave_one_out``'s chapter in brackets."""
+
+    columns: NDArray[np.float64]
+    """Centred columns (X'), ``(n_words, n_bags)``; never changed."""
+    lines: NDArray[np.float64]
+    """z_k, ``(n_words, n_bags)``."""
+    scale: NDArray[np.float64]
+    """(A⁻¹)_kk, ``(n_words,)``."""
+    slopes: NDArray[np.float64]
+    """B, ``(n_words, n_classes)``."""
+    residuals: NDArray[np.float64]
+    """R, ``(n_bags, n_classes)``."""
+    left: NDArray[np.float64]
+    """1 − H_ii, ``(n_bags,)``."""
+    is_removed: NDArray[np.bool_]
+    """Whether each word is removed, ``(n_words,)``."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def solve_ridges(
-    diagonal: NDArray[np.float64],
-    beside: NDArray[np.float64],
+    matrix: Tridiagonal,
     ridges: NDArray[np.float64],
-    moments: NDArray[np.float64],
-    along: NDArray[np.float64],
     slopes: NDArray[np.float64],
     leverages: NDArray[np.float64],
 ) -> None:
     """Write (T + αI)⁻¹ moments and the diagonal of along' (T + αI)⁻¹ along, for each ridge α.
 
-    ``moments`` is (p, n_classes), ``along`` (p, n_bags), ``slopes`` (p, n_ridges, n_classes) and
-    ``leverages`` (n_ridges, n_bags).
+    ``slopes`` is (p, n_ridges, n_classes) and ``leverages`` (n_ridges, n_bags).
     """
+    diagonal, beside, along, moments = matrix
     p, n_classes = moments.shape
     n_bags = along.shape[1]
     pivots, below = np.empty(p), np.empty(p)
@@ -86,3 +117,63 @@ def left_out_errors(
                 total += residual * residual
             errors[r] += total / (left * left)
     errors /= n_bags
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDERED, error_model="numpy")
+def errors_without(
+    fit: Regression,
+    slope_squares: NDArray[np.float64],
+    crossed: NDArray[np.float64],
+    residual_squares: NDArray[np.float64],
+    least_left: float,
+    errors: NDArray[np.float64],
+) -> None:
+    """Write the mean squared leave-one-out error without each word alone.
+
+    ``crossed`` is R B' (one row per word), ``residual_squares`` ‖R_i‖².
+    """
+    lines, scale, left = fit.lines, fit.scale, fit.left
+    n_words, n_bags = lines.shape
+    for k in range(n_words):
+        inverse = 1.0 / scale[k]
+        square = slope_squares[k] * inverse * inverse
+        line, cross = lines[k], crossed[k]
+        total = 0.0
+        for i in range(n_bags):
+            z = line[i]
+            rest = left[i] + z * z * inverse
+            rest = rest if rest > least_left else least_left
+            residual = residual_squares[i] + 2.0 * z * cross[i] * inverse + z * z * square
+            total += residual / (rest * rest)
+        errors[k] = total / n_bags
+
+
+@njit(nogil=True, cache=True, fastmath=_REORDERED, error_model="numpy")
+def remove_column(fit: Regression, word: int, ridge: float, least_scale: float) -> None:
+    """Remove a word from the regression, in place."""
+    lines, scale, slopes = fit.lines, fit.scale, fit.slopes
+    residuals, left, is_removed = fit.residuals, fit.left, fit.is_removed
+    n_words, n_bags = lines.shape
+    n_classes = slopes.shape[1]
+    column, own = fit.columns[word], lines[word]
+    inverse = 1.0 / scale[word]
+    is_removed[word] = True
+    for k in range(n_words):
+        if is_removed[k]:
+            continue
+        line = lines[k]
+        product = 0.0
+        for i in range(n_bags):
+            product += column[i] * line[i]
+        # (A⁻¹)_kj, for X'XA⁻¹ = I − αA⁻¹.
+        share = -product / ridge * inverse
+        for i in range(n_bags):
+            line[i] -= share * own[i]
+        for c in range(n_classes):
+            slopes[k, c] -= share * slopes[word, c]
+        rest = scale[k] - share * share * scale[word]
+        scale[k] = rest if rest > least_scale else least_scale
+    for i in range(n_bags):
+        left[i] += own[i] * own[i] * inverse
+        for c in range(n_classes):
+            residuals[i, c] += own[i] * slopes[word, c] * inverse

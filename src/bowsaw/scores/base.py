@@ -1,55 +1,58 @@
-"""One interface for every score: told what changed, it says how good the kept words are.
+"""The interface of all scores: an update receives the columns that changed.
 
-A search moves a state (``bowsaw.inference``) and asks after each move how much the kept words tell
-about the classes. Most columns of the histograms are as before, so a score keeps what it knows of
-each column and ``update`` redoes the columns that changed. Larger is better.
+A search moves a state (``bowsaw.inference``) and asks after each move how well the kept words
+separate the classes. Most columns of the histograms stay the same, so a score stores its
+intermediate results per column and ``update`` recomputes only those that changed. Larger is better.
 
-The contract, which every score keeps:
+Invariants of every score:
 
-- ``begin`` starts a run; nothing of an earlier run is left.
-- The first ``update`` of a run, and one with another number of columns, looks at every column,
-  whatever ``changed`` says.
+- ``begin`` starts a run; nothing of an earlier run remains.
+- The first ``update`` of a run, and one with another number of columns, reads every column,
+  whatever ``changed`` holds.
 - ``update`` after any history of moves gives the value of a fresh run on the same histograms, up to
-  rounding (a ``WordwiseScore``: to the bit).
+  rounding (a ``WordwiseScore``: bit for bit).
 - The histograms are a live view of a state. A score reads them during ``update`` only.
-- ``copy`` returns a score that goes on by itself, so a search can return to it; a search may as
-  well undo its move and call ``update`` with the columns that changed back.
+- ``copy`` returns an independent score, so that a search can return to it; a search may also undo
+  its move and call ``update`` with the columns that changed back.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-import numbers
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.errors import DataError, ParameterError
+from bowsaw.validation import check_choice, check_options
 
 ROUNDING = 1e-7
 """A centred column shorter than this share of the column itself is constant: float32's rounding."""
 
+SCORES = {"relevance": "Relevance", "presence": "Presence", "leave-one-out": "LeaveOneOut"}
+"""The scores that have a name, and their classes in ``bowsaw.scores``."""
+
 
 class Score(ABC):
-    """How much a set of words tells about the classes; made with its parameters alone.
+    """How well a set of words separates the classes; constructed with its parameters alone.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.scores.make import make_score
+    >>> from bowsaw.scores import make_score
     >>> histograms = np.array([[1.0, 0.0], [0.9, 0.1], [0.2, 0.8], [0.0, 1.0]])
-    >>> score = make_score("counts").begin([0, 0, 1, 1], 2)
+    >>> score = make_score("leave-one-out").begin([0, 0, 1, 1], 2)
     >>> round(score.update(histograms), 3)
-    0.43
+    -0.051
     >>> round(score.update(histograms[::-1], [0, 1]), 3)
-    0.43
+    -0.051
     """
 
     name: ClassVar[str]
-    """What ``make_score`` calls it."""
+    """The name in ``make_score``."""
     _own: ClassVar[tuple[str, ...]] = ()
     """Arrays that ``update`` changes in place; a copy of the score has copies of them."""
 
@@ -66,11 +69,11 @@ class Score(ABC):
         Parameters
         ----------
         labels : array-like of shape (n_bags,)
-            Each bag's class, a whole number from 0 to n_classes - 1.
+            Each bag's class, an integer from 0 to n_classes - 1.
         n_classes : int
-            How many classes there are.
+            Number of classes.
         n_descriptors : array-like of shape (n_bags,), optional
-            Descriptors in each bag, for scores that weigh or floor by them.
+            Descriptors in each bag, for scores that depend on them.
 
         Returns
         -------
@@ -80,7 +83,7 @@ class Score(ABC):
         found = np.asarray(labels)
         if found.ndim != 1 or not len(found) or not np.issubdtype(found.dtype, np.integer):
             raise DataError(
-                "labels must be one whole number a bag, and there must be a bag; got "
+                "labels must be one integer per bag, of at least one bag; got "
                 f"{found.dtype} of shape {found.shape}."
             )
         if int(found.min()) < 0 or int(found.max()) >= n_classes:
@@ -93,8 +96,8 @@ class Score(ABC):
             sizes = np.asarray(n_descriptors, dtype=np.float64)
             if sizes.shape != found.shape or not np.isfinite(sizes).all() or sizes.min() < 0:
                 raise DataError(
-                    f"n_descriptors must have one number from 0 up for each of {len(found)} bags; "
-                    f"got shape {sizes.shape}."
+                    f"n_descriptors must have one number of at least 0 for each of {len(found)} "
+                    f"bags; got shape {sizes.shape}."
                 )
         self._labels = found.astype(np.int64)
         self._class_sizes = np.bincount(self._labels, minlength=n_classes)
@@ -104,7 +107,7 @@ class Score(ABC):
         return self
 
     def update(self, histograms: NDArray[Any], changed: ArrayLike | None = None) -> float:
-        """Look at the columns that changed and return the score of all.
+        """Recompute the columns that changed and return the score of all.
 
         Parameters
         ----------
@@ -123,13 +126,13 @@ class Score(ABC):
         n_columns = histograms.shape[1]
         if len(histograms) != len(self._labels) or not n_columns:
             raise DataError(
-                f"histograms must have {len(self._labels)} rows (one a label) and a column; got "
+                f"histograms must have {len(self._labels)} rows (one per label) and a column; got "
                 f"shape {histograms.shape}."
             )
         if changed is None or n_columns != self._n_columns:
             if n_columns != self._n_columns:
                 self._n_columns = n_columns
-                self._make_room(n_columns)
+                self._allocate(n_columns)
             columns = np.arange(n_columns)
         else:
             columns = np.unique(np.asarray(changed, dtype=np.int64))
@@ -139,9 +142,8 @@ class Score(ABC):
                     f"{columns[-1]}."
                 )
         if len(columns):
-            whole = len(columns) == n_columns
-            rows = histograms.T if whole else histograms.T[columns]
-            self._value = self._follow(rows, columns)
+            rows = histograms.T if len(columns) == n_columns else histograms.T[columns]
+            self._value = self._recompute(rows, columns)
         return self._value
 
     @property
@@ -152,10 +154,12 @@ class Score(ABC):
     @property
     def class_entropy(self) -> float:
         """H(y), the entropy of the classes over the bags, in nats."""
-        return entropy(self._class_sizes / self._class_sizes.sum())
+        shares = self._class_sizes / self._class_sizes.sum()
+        held = shares[shares > 0]
+        return float(-(held * np.log(held)).sum())
 
     def copy(self) -> Self:
-        """Return a score that goes on by itself from here; what no update changes is shared."""
+        """Return an independent score in the same state; what no update changes is shared."""
         other = copy.copy(self)
         for name in self._own:
             if hasattr(self, name):
@@ -163,25 +167,25 @@ class Score(ABC):
         return other
 
     def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
-        """Learn what depends on labels and sizes alone."""
+        """Compute what depends on labels and sizes alone."""
         return
 
     @abstractmethod
-    def _make_room(self, n_columns: int) -> None:
+    def _allocate(self, n_columns: int) -> None:
         """Make arrays for this many columns; all of them are filled next."""
 
     @abstractmethod
-    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
-        """Redo these columns, given one a row (``(n_changed, n_bags)``), and return the score.
+    def _recompute(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+        """Recompute these columns, given as rows ``(n_changed, n_bags)``, and return the score.
 
-        The rows may be a view of the state's own: read them now, keep nothing of them.
+        The rows may be a view of the state's own: do not keep them.
         """
 
 
 class WordwiseScore(Score):
-    """A score that is the mean of one number a word.
+    """A score that is the mean of one value per word.
 
-    Subclasses fill in ``_values_of``. Any history of moves gives the bits of a fresh run.
+    Subclasses implement ``_values_of``. Any history of moves gives the bits of a fresh run.
     """
 
     _own = ("_word_values",)
@@ -192,10 +196,10 @@ class WordwiseScore(Score):
         """Each kept word's own value, ``(n_kept,)``, in the order of the columns; a copy."""
         return self._word_values.copy()
 
-    def _make_room(self, n_columns: int) -> None:
+    def _allocate(self, n_columns: int) -> None:
         self._word_values = np.zeros(n_columns)
 
-    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+    def _recompute(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
         self._word_values[columns] = self._values_of(rows)
         return float(self._word_values.mean())
 
@@ -204,21 +208,39 @@ class WordwiseScore(Score):
         """Return the value of each word, given its column as a row, ``(n_changed, n_bags)``."""
 
 
-def is_number(value: object) -> bool:
-    """Return whether a parameter is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
-    return math.isfinite(value)
+def make_score(score: str | Score, **options: Any) -> Score:
+    """Return a score, ready for ``begin``.
+
+    Parameters
+    ----------
+    score : str or Score
+        ``"leave-one-out"``, ``"relevance"`` (the paper's) or ``"presence"``; or a score, of which a
+        copy is returned.
+    **options
+        Its parameters, for a name.
+
+    Examples
+    --------
+    >>> from bowsaw.scores import make_score
+    >>> make_score("presence", measure="chi2").name
+    'presence'
+    """
+    if isinstance(score, Score):
+        if options:
+            raise ParameterError(
+                f"options ({', '.join(sorted(options))}) are for a score's name; got a "
+                f"{type(score).__name__}. Construct it with them."
+            )
+        return score.copy()
+    check_choice(score, "score", SCORES)
+    make = getattr(import_module("bowsaw.scores"), SCORES[score])
+    check_options(make, options, f"score={score!r}")
+    made: Score = make(**options)
+    return made
 
 
 def clear_constant(columns: NDArray[np.float64], centred: NDArray[np.float64]) -> None:
-    """Set centred columns, one a row, to 0 where they are nothing but rounding."""
+    """Set centred columns, given as rows, to 0 where they are nothing but rounding."""
     squares = np.einsum("ij,ij->i", columns, columns)
     left = np.einsum("ij,ij->i", centred, centred)
     centred[left <= ROUNDING**2 * squares] = 0
-
-
-def entropy(shares: NDArray[np.float64]) -> float:
-    """Return the entropy of shares that add up to 1, in nats."""
-    held = shares[shares > 0]
-    return float(-(held * np.log(held)).sum())

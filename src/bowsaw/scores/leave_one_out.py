@@ -1,32 +1,45 @@
-"""Leave-one-out: how well a linear classifier of the kept words tells bags it has not seen.
+"""Leave-one-out: how well a linear classifier on the kept words predicts bags it has not seen.
 
-**The problem.** Scores of single words do not know what words tell together. A classifier does, and
-for ridge regression its error on bags left out has a closed form. X are the square-rooted
-histograms, centred; Y the classes as columns of 0 and 1; the intercept is not shrunk. With
-A = X'X + αI and H = 1/n + X A⁻¹ X', leaving bag i out changes its residual r_i to
+**The problem.** Scores of single words ignore what words say together. A classifier does not, and
+for ridge regression its error on left-out bags has a closed form. Let X be the square-rooted
+histograms of p words in n bags, centred; Y the classes as columns of 0 and 1; the intercept is not
+shrunk. With
 
-    r_i / (1 − H_ii)
+    A = X'X + αI,  B = A⁻¹X'Y,  R = Y − XB,  H = 1/n + X A⁻¹ X',
 
-(the PRESS statistic; Allen, 1974), so no bag is ever left out in fact. The score is minus the mean
-over bags of ‖r_i / (1 − H_ii)‖², summed over the classes, at the α of a grid where it is largest.
-Knowing only how frequent classes are gives about −(1 − Σ p(y)²); 0 would be perfect. The grid is
-relative to the mean eigenvalue of X'X, so it means the same for any size of histogram.
+leaving bag i out changes its residual R_i to R_i / (1 − H_ii) (the PRESS statistic; Allen, 1974).
+The score is minus the mean over bags of ‖R_i‖² / (1 − H_ii)², at the best α of a grid relative to
+the mean eigenvalue of X'X. Class frequencies alone give about −(1 − Σ p(y)²); 0 is perfect.
 
-This is not in the paper, whose Eq. 9 prefers redundant words. ``balanced=True`` weighs bags so that
-all classes weigh the same: X, Y and the mean become weighted ones, and H_ii gets the weight w_i.
+**Departure.** The paper's Eq. 9 prefers redundant words; this score is not in the paper.
+``balanced=True`` weighs bags so that all classes have the same weight: X, Y and the mean become
+weighted, and the intercept's part of H_ii is the weight's share.
 
-**Cost.** X'X and the class sums are kept; a changed column redoes its row of X'X. X'X = QTQ' with T
-tridiagonal then serves the whole grid, for T + αI is solved in no time (``_ridge_kernel``); the
-eigenvectors, four times the work, are not needed. That is n p² + O(p³) for any number of changed
-columns. With more words than bags the n × n matrix XX' and its eigenvectors take the place. Entries
-of X'X are computed anew, never added to, so errors do not pile up; a different history changes the
-value by rounding alone.
+**Cost.** X'X and the class sums are stored; a changed column recomputes its row of X'X. X'X = QTQ'
+with T tridiagonal then serves the whole grid (``_ridge_kernel``); eigenvectors, four times the
+work, are not needed. That is n p² + O(p³) for any number of changed columns. With more words than
+bags, XX' and its eigenvectors are used instead. Entries of X'X are recomputed, never added to, so
+errors do not accumulate.
 
-**What may go.** The same regression tells for all columns at once what the score would be without
-each: ``without_each`` and ``least_missed``, by :mod:`bowsaw.scores.backward`.
+**Removing a column.** With z_k = XA⁻¹e_k, removing column k changes
+
+    R to R + z_k B_k / (A⁻¹)_kk    and    H_ii to H_ii − z_ik² / (A⁻¹)_kk
+
+(the inverse of a matrix without a row and a column is a rank-one change of the remaining part), so
+the errors without each column cost one pass over z: n p per class for all of them, n p for removing
+one, at fixed α. The other columns stay as they are, whereas pruning a word also gives its
+descriptors to other words. So this ranks, and the caller moves the state every few words.
+
+**Gradient.** To move words, a descent needs the derivative of the error by every entry of X. Let
+P_i = 2 R_i / (n (1 − h_i)²), s_i = 2 ‖R_i‖² / (n (1 − h_i)³), Z = XA⁻¹, Q = A⁻¹X'P. With α fixed,
+
+    ∂error/∂X = −PB' − RQ' + XQB' + 2 (SZ − Z X'SZ),  S = diag(s),
+
+centred per column and divided by 2√f, the derivative of the square root. That is infinite at 0, so
+the root is of f + ``floor``. Cost: one eigendecomposition, and n p (n + p + n_classes).
 
 **Invariants.** Duplicate and constant columns, empty bags and p > n are no special cases: the ridge
-is never 0. Where all columns are constant, the classes' frequencies are all that is left.
+is never 0.
 """
 
 from __future__ import annotations
@@ -35,17 +48,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import eigh, lapack
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.scores._ridge_kernel import left_out_errors, solve_ridges
-from bowsaw.scores.backward import LEAST_LEFT, BackwardRidge
+from bowsaw.scores._ridge_kernel import (
+    Regression,
+    Tridiagonal,
+    errors_without,
+    left_out_errors,
+    remove_column,
+    solve_ridges,
+)
 from bowsaw.scores.base import Score, clear_constant
+
+Floats = NDArray[np.float64]
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Ridges to choose from, relative to the mean eigenvalue."""
+LEAST_LEFT = 1e-9
+"""The lower limit of 1 − H_ii under rounding."""
+_LEAST_SCALE = 1e-12
+"""The lower limit of (A⁻¹)_kk under rounding, relative to its largest possible value, 1 / α."""
 
 
 class LeaveOneOut(Score):
@@ -57,7 +82,7 @@ class LeaveOneOut(Score):
         Ridges to choose from, above 0, relative to the mean eigenvalue of the square-rooted,
         centred histograms' X'X.
     balanced : bool, default=False
-        Let all classes weigh the same.
+        Give all classes the same weight.
 
     Attributes
     ----------
@@ -69,9 +94,9 @@ class LeaveOneOut(Score):
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
     >>> labels = np.repeat([0, 1], 20)
-    >>> telling = np.where(labels, 0.8, 0.2) + random.uniform(-0.1, 0.1, size=40)
+    >>> informative = np.where(labels, 0.8, 0.2) + random.uniform(-0.1, 0.1, size=40)
     >>> score = LeaveOneOut().begin(labels, 2)
-    >>> round(score.update(np.stack([telling, 1 - telling], axis=1)), 2)
+    >>> round(score.update(np.stack([informative, 1 - informative], axis=1)), 2)
     -0.03
     >>> round(score.update(random.uniform(size=(40, 3))), 2)
     -0.53
@@ -88,49 +113,27 @@ class LeaveOneOut(Score):
         self.balanced = balanced
         self._grid = grid
 
-    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
-        n, sizes = len(self._labels), self._class_sizes
-        weights = np.ones(n)
-        if self.balanced:
-            weights = n / (np.count_nonzero(sizes) * sizes[self._labels])
-        self._shares = weights / n
-        self._roots = np.sqrt(weights)
-        targets = np.zeros((n, len(sizes)))
-        targets[np.arange(n), self._labels] = 1
-        centred = targets - self._shares @ targets
-        # Rows times √w: weighted ridge is plain ridge on these.
-        self._targets = centred * self._roots[:, None]
-
-    def _make_room(self, n_columns: int) -> None:
-        n, n_classes = len(self._labels), len(self._class_sizes)
-        self._columns = np.zeros((n_columns, n))
-        self._dual = n_columns > n
-        size = 0 if self._dual else n_columns
-        self._gram = np.zeros((size, size))
-        self._moments = np.zeros((size, n_classes))
-
-    def without_each(self, histograms: NDArray[Any]) -> NDArray[np.float64]:
+    def without_each(self, histograms: NDArray[Any]) -> Floats:
         """Return the score without each column alone, ``(n_columns,)``.
 
-        Exact at the ridge that the last ``update`` chose; the other columns are taken as they are,
-        although pruning a word changes those of its heirs. The histograms may have other columns
-        than those of the last ``update``.
+        Exact at the ridge that the last ``update`` chose, the other columns unchanged. The
+        histograms may have other columns than those of the last ``update``.
         """
         return -self._backward(histograms).errors()
 
     def least_missed(
         self, histograms: NDArray[Any], n_columns: int, at_once: int = 1
     ) -> NDArray[np.int64]:
-        """Return the columns that backward elimination drops first, in order.
+        """Return the columns that backward elimination removes first, in order.
 
         Parameters
         ----------
         histograms : ndarray of shape (n_bags, n_kept)
             As in ``without_each``.
         n_columns : int
-            How many columns to drop, fewer than there are.
+            How many columns to remove, fewer than there are.
         at_once : int, default=1
-            Columns that go before all are ranked again.
+            Columns removed before all are ranked again.
 
         Examples
         --------
@@ -153,14 +156,35 @@ class LeaveOneOut(Score):
         ridge = self.ridge_ * (trace / len(centred) if trace > 0 else 1.0)
         return BackwardRidge(centred, self._targets, self._shares, ridge)
 
-    def _centred(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _prepare(self, n_descriptors: Floats | None) -> None:
+        n, sizes = len(self._labels), self._class_sizes
+        weights = np.ones(n)
+        if self.balanced:
+            weights = n / (np.count_nonzero(sizes) * sizes[self._labels])
+        self._shares = weights / n
+        self._roots = np.sqrt(weights)
+        targets = np.zeros((n, len(sizes)))
+        targets[np.arange(n), self._labels] = 1
+        centred = targets - self._shares @ targets
+        # Rows times √w: weighted ridge is plain ridge on these.
+        self._targets = centred * self._roots[:, None]
+
+    def _allocate(self, n_columns: int) -> None:
+        n, n_classes = len(self._labels), len(self._class_sizes)
+        self._columns = np.zeros((n_columns, n))
+        self._dual = n_columns > n
+        size = 0 if self._dual else n_columns
+        self._gram = np.zeros((size, size))
+        self._moments = np.zeros((size, n_classes))
+
+    def _centred(self, rows: NDArray[Any]) -> Floats:
         rooted = np.sqrt(rows.astype(np.float64))
-        centred: NDArray[np.float64] = rooted - (rooted @ self._shares)[:, None]
+        centred: Floats = rooted - (rooted @ self._shares)[:, None]
         clear_constant(rooted, centred)
         centred *= self._roots
         return centred
 
-    def _follow(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
+    def _recompute(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
         with single_threaded_blas():
             centred = self._centred(rows)
             if len(columns) == self._n_columns:
@@ -171,8 +195,8 @@ class LeaveOneOut(Score):
                 return self._by_bags()
             return self._by_words(centred, columns)
 
-    def _by_words(self, centred: NDArray[np.float64], columns: NDArray[np.int64]) -> float:
-        """Return the score by the p × p matrix of products of words."""
+    def _by_words(self, centred: Floats, columns: NDArray[np.int64]) -> float:
+        """Return the score by X'X."""
         if len(columns) == self._n_columns:
             self._gram = centred @ centred.T
             self._moments = centred @ self._targets
@@ -182,17 +206,14 @@ class LeaveOneOut(Score):
             self._gram[:, columns] = part.T
             self._moments[columns] = centred @ self._targets
         ridges = self._ridges(float(np.trace(self._gram)))
-        diagonal, beside, along, moments = self._tridiagonal()
+        matrix = self._tridiagonal()
         n, n_classes = self._targets.shape
         slopes = np.empty((self._n_columns, len(ridges), n_classes))
         leverages = np.empty((len(ridges), n))
-        solve_ridges(diagonal, beside, ridges, moments, along, slopes, leverages)
-        return self._best(along, slopes, leverages)
+        solve_ridges(matrix, ridges, slopes, leverages)
+        return self._best(matrix.along, slopes, leverages)
 
-    def _tridiagonal(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return T of X'X = Q T Q' by its two diagonals, X along Q and Y's moments along Q."""
+    def _tridiagonal(self) -> Tridiagonal:
         p = self._n_columns
         work = int(lapack.dsytrd_lwork(p, lower=1)[0])
         reflectors, diagonal, beside, scales, _ = lapack.dsytrd(self._gram, lower=1, lwork=work)
@@ -203,10 +224,10 @@ class LeaveOneOut(Score):
             turn, _, _ = lapack.dorgqr(below, scales, lwork=work, overwrite_a=True)
             np.dot(turn.T, self._columns[1:], out=along[1:])
             np.dot(turn.T, self._moments[1:], out=moments[1:])
-        return diagonal, beside, along, moments
+        return Tridiagonal(diagonal, beside, along, moments)
 
     def _by_bags(self) -> float:
-        """Return the score by the n × n matrix of products of bags."""
+        """Return the score by XX'."""
         gram = self._columns.T @ self._columns
         ridges = self._ridges(float(np.trace(gram)))
         values, vectors = eigh(gram, check_finite=False, driver="evd")
@@ -216,28 +237,118 @@ class LeaveOneOut(Score):
         slopes = inverse[:, :, None] * (along @ self._targets)[:, None, :]
         return self._best(along, slopes, inverse.T @ (along * along))
 
-    def _ridges(self, trace: float) -> NDArray[np.float64]:
+    def _ridges(self, trace: float) -> Floats:
         """Return the grid in units of X'X; any will do where all columns are constant."""
         return self._grid * (trace / self._n_columns if trace > 0 else 1.0)
 
-    def _best(
-        self,
-        along: NDArray[np.float64],
-        slopes: NDArray[np.float64],
-        leverages: NDArray[np.float64],
-    ) -> float:
+    def _best(self, along: Floats, slopes: Floats, leverages: Floats) -> float:
         """Return minus the least error on the grid."""
         # All ridges in one product: (n_bags, p) by (p, n_ridges · n_classes).
-        fitted = along.T @ slopes.reshape(len(slopes), -1)
+        fitted = (along.T @ slopes.reshape(len(slopes), -1)).reshape(-1, *slopes.shape[1:])
         errors = np.empty(len(self._grid))
-        left_out_errors(
-            fitted.reshape(-1, *slopes.shape[1:]),
-            self._targets,
-            leverages,
-            self._shares,
-            LEAST_LEFT,
-            errors,
-        )
+        left_out_errors(fitted, self._targets, leverages, self._shares, LEAST_LEFT, errors)
         chosen = int(errors.argmin())
         self.ridge_ = float(self._grid[chosen])
         return -float(errors[chosen])
+
+
+class BackwardRidge:
+    """A ridge regression on centred ``columns``, ``(n_words, n_bags)``, with removal.
+
+    ``targets`` is (n_bags, n_classes), centred; ``shares`` is the intercept's part of H_ii.
+    """
+
+    def __init__(self, columns: Floats, targets: Floats, shares: Floats, ridge: float) -> None:
+        self._ridge = ridge
+        self._least = _LEAST_SCALE / ridge
+        n_words, n_bags = columns.shape
+        by_bags = n_words > n_bags
+        with single_threaded_blas():
+            gram = columns.T @ columns if by_bags else columns @ columns.T
+            gram[np.diag_indices(len(gram))] += ridge
+            factor = cho_factor(gram, overwrite_a=True, check_finite=False)
+            if by_bags:
+                # C order, one word per row: the solution's transpose would be strided.
+                lines = cho_solve(factor, columns.T, check_finite=False).T.copy()
+            else:
+                lines = np.ascontiguousarray(cho_solve(factor, columns, check_finite=False))
+            slopes = lines @ targets
+            residuals = targets - columns.T @ slopes
+        explained = np.einsum("ki,ki->k", columns, lines)
+        scale = np.maximum((1 - explained) / ridge, self._least)
+        left = 1 - shares - np.einsum("ki,ki->i", columns, lines)
+        is_removed = np.zeros(n_words, dtype=bool)
+        self._fit = Regression(columns, lines, scale, slopes, residuals, left, is_removed)
+
+    def errors(self) -> Floats:
+        """Return the mean squared leave-one-out error without each word, inf for removed ones."""
+        slopes, residuals = self._fit.slopes, self._fit.residuals
+        with single_threaded_blas():
+            crossed = slopes @ residuals.T
+        slope_squares = np.einsum("kc,kc->k", slopes, slopes)
+        residual_squares = np.einsum("ic,ic->i", residuals, residuals)
+        errors = np.empty(len(slopes))
+        errors_without(self._fit, slope_squares, crossed, residual_squares, LEAST_LEFT, errors)
+        errors[self._fit.is_removed] = np.inf
+        return errors
+
+    def drop(self, n_words: int, at_once: int = 1) -> NDArray[np.int64]:
+        """Remove the words with the least error without them, ``at_once`` per ranking, in order."""
+        removed: list[int] = []
+        while len(removed) < n_words:
+            ranked = np.argsort(self.errors(), kind="stable")
+            for word in ranked[: min(at_once, n_words - len(removed))].tolist():
+                remove_column(self._fit, word, self._ridge, self._least)
+                removed.append(word)
+        return np.array(removed, dtype=np.int64)
+
+
+def leave_one_out_gradient(
+    histograms: ArrayLike,
+    targets: Floats,
+    *,
+    ridges: Sequence[float] = RIDGES,
+    floor: float = 1e-4,
+) -> tuple[float, Floats]:
+    """Return the leave-one-out error (minus the score) and its gradient, ``(n_bags, n_words)``.
+
+    ``targets`` are the classes as columns of 0 and 1; ``floor`` is added to every entry before its
+    root. With ``floor=0`` the error is exactly that of :class:`LeaveOneOut`.
+    """
+    entries = np.asarray(histograms, dtype=np.float64)
+    n, p = entries.shape
+    with single_threaded_blas():
+        rooted = np.sqrt(entries + floor)
+        X = rooted - rooted.mean(axis=0)
+        clear_constant(rooted.T, X.T)
+        Y = targets - targets.mean(axis=0)
+        # By words or by bags, whichever are fewer: XA⁻¹X' has the same eigenvectors either way.
+        by_words = p <= n
+        gram = X.T @ X if by_words else X @ X.T
+        values, vectors = eigh(gram, check_finite=False)
+        values = np.maximum(values, 0)
+        # Left singular vectors times singular values, (n, min(n, p)).
+        scores = X @ vectors if by_words else vectors * np.sqrt(values)
+        squares, moments = scores * scores, scores.T @ Y
+        mean_value = float(values.sum()) / p if values.sum() > 0 else 1.0
+
+        def fit(shrunk: Floats) -> tuple[Floats, Floats, float]:
+            residuals: Floats = Y - scores @ (moments / shrunk[:, None])
+            left = np.maximum(1 - 1 / n - (squares / shrunk).sum(axis=1), LEAST_LEFT)
+            return residuals, left, float(((residuals**2).sum(axis=1) / left**2).mean())
+
+        alphas = [ridge * mean_value for ridge in ridges]
+        shrunk = values + min(alphas, key=lambda alpha: fit(values + alpha)[2])
+        residuals, left, error = fit(shrunk)
+        inverse = (vectors / shrunk) @ vectors.T
+        Z = X @ inverse if by_words else inverse @ X
+        pulls = residuals * (2 / (n * left**2))[:, None]
+        slopes, back = Z.T @ Y, Z.T @ pulls
+        weights = 2 * (residuals**2).sum(axis=1) / (n * left**3)
+        weighted = Z * weights[:, None]
+        gradient = X @ (back @ slopes.T) - pulls @ slopes.T - residuals @ back.T
+        turned = Z @ (X.T @ weighted) if by_words else (Z @ X.T) @ weighted
+        gradient += 2 * (weighted - turned)
+        gradient -= gradient.mean(axis=0)
+        gradient /= 2 * rooted
+    return error, gradient

@@ -1,20 +1,19 @@
 """Presence of a word in a bag: document frequency, χ², mutual and pointwise information.
 
-**The problem.** Yang et al. (2007) bring text's feature selection to visual words: forget how often
-a word is in an image, keep whether it is. For word k and class c, with n bags, of which A have the
-word and the class, B the word and another class, C the class alone, D neither:
+**The problem.** Yang et al. (2007) apply text's feature selection to visual words: only whether a
+word is in an image counts. For word k and class c, with n bags, of which A have the word and the
+class, B the word and another class, C the class alone, D neither:
 
 - ``"df"``: (A + B) / n, the share of bags that have the word. No labels.
 - ``"chi2"``: n (AD − CB)² / ((A + C)(B + D)(A + B)(C + D)), combined over the classes.
 - ``"mi"``: I(presence; class), in nats, of the whole 2 × n_classes table.
 - ``"pmi"``: log(A n / ((A + B)(A + C))), combined over the classes.
 
-χ² and pointwise information are for one class. As we read it the source leaves open how classes are
-combined; here by ``combine``: the mean with the classes' shares as weights, or the largest. Left
-open, it is the mean for χ² and the largest for pointwise information, whose mean is at most 0 by
-Jensen's inequality and largest for words that tell nothing. A word
-that a class never has would have a pointwise information of −∞: half a bag stands for none (A = ½).
-Words in all bags or in none score 0 except for ``"df"``. χ² for a single class is 0.
+The source leaves open how classes are combined in χ² and pointwise information; here by
+``combine``: the mean weighted by the classes' shares, or the largest. The default is the mean for
+χ² and the largest for pointwise information, whose mean is at most 0 by Jensen's inequality. Half a
+bag replaces A = 0 in pointwise information. Words in all bags or in none score 0 except for
+``"df"``. χ² for a single class is 0.
 
 **Cost.** A changed column costs its n_bags entries and n_classes numbers.
 """
@@ -26,11 +25,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.scores.base import WordwiseScore, is_number
+from bowsaw.errors import DataError
+from bowsaw.scores.base import WordwiseScore
+from bowsaw.validation import check_choice, check_real
 
 MEASURES = ("df", "chi2", "mi", "pmi")
-"""What presence can be judged by."""
 
 
 def word_scores(
@@ -41,25 +40,10 @@ def word_scores(
     combine: str | None = None,
     n_classes: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return one number a word, for a ranking; larger is better.
+    """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
 
-    Parameters
-    ----------
-    presence : array-like of shape (n_bags, n_words)
-        Whether the bag has the word; numbers count as present when above 0.
-    labels : array-like of shape (n_bags,)
-        Each bag's class, a whole number from 0.
-    measure : {"df", "chi2", "mi", "pmi"}, default="mi"
-        See the module's chapter.
-    combine : {"mean", "max"} or None, default=None
-        How classes are combined in χ² and pointwise information; None for the mean in χ² and the
-        largest in pointwise information.
-    n_classes : int, optional
-        How many classes there are; one more than the largest label when not given.
-
-    Returns
-    -------
-    ndarray of shape (n_words,), float64
+    ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0; without
+    ``n_classes``, the largest label is the last class.
 
     Examples
     --------
@@ -71,20 +55,18 @@ def word_scores(
     given = np.asarray(labels)
     if has.ndim != 2 or given.shape != has.shape[:1] or not len(given):
         raise DataError(
-            f"presence must be (n_bags, n_words) with one label a bag; got shapes {has.shape} and "
-            f"{given.shape}."
+            f"presence must be (n_bags, n_words) with one label per bag; got shapes {has.shape} "
+            f"and {given.shape}."
         )
     size = int(given.max()) + 1 if n_classes is None else n_classes
     sizes = np.bincount(given, minlength=size)
-    return _judge(_by_class(has.T, given, size), sizes, measure, combine)
+    return _values(_by_class(has.T, given, size), sizes, measure, combine)
 
 
 def check_measure(measure: str, combine: str | None) -> None:
-    """Refuse a measure or a combination that is not known."""
-    if measure not in MEASURES:
-        raise ParameterError(f"measure must be one of {', '.join(MEASURES)}; got {measure!r}.")
-    if combine not in ("mean", "max", None):
-        raise ParameterError(f"combine must be 'mean', 'max' or None; got {combine!r}.")
+    """Raise a ParameterError for an unknown measure or combination."""
+    check_choice(measure, "measure", MEASURES)
+    check_choice(combine, "combine", ("mean", "max", None))
 
 
 class Presence(WordwiseScore):
@@ -93,13 +75,13 @@ class Presence(WordwiseScore):
     Parameters
     ----------
     measure : {"df", "chi2", "mi", "pmi"}, default="mi"
-        See the module's chapter.
+        The measure; formulas are at the top of the module.
     combine : {"mean", "max"} or None, default=None
         How classes are combined in χ² and pointwise information; None for the mean in χ² and the
         largest in pointwise information.
     threshold : float, default=0.0
         A word is present where its entry is above this. Soft histograms are above 0 everywhere:
-        give a share there, such as 1 / n_descriptors.
+        set a share there, such as 1 / n_descriptors.
 
     Examples
     --------
@@ -118,15 +100,14 @@ class Presence(WordwiseScore):
         threshold: float = 0.0,
     ) -> None:
         check_measure(measure, combine)
-        if not is_number(threshold) or not 0 <= threshold < 1:
-            raise ParameterError(f"threshold must be from 0 to below 1; got {threshold!r}.")
+        check_real(threshold, "threshold", 0, 1, open_high=True)
         self.measure = measure
         self.combine = combine
         self.threshold = threshold
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         having = _by_class(rows > self.threshold, self._labels, len(self._class_sizes))
-        return _judge(having, self._class_sizes, self.measure, self.combine)
+        return _values(having, self._class_sizes, self.measure, self.combine)
 
 
 def _by_class(
@@ -135,12 +116,12 @@ def _by_class(
     """Return how many bags of each class have each word, ``(n_words, n_classes)``: A above."""
     ones = np.zeros((len(labels), n_classes), dtype=np.float32)
     ones[np.arange(len(labels)), labels] = 1
-    # Whole numbers below 2²⁴: exact in float32.
+    # Integers below 2²⁴ are exact in float32.
     counts: NDArray[np.float64] = (has.astype(np.float32) @ ones).astype(np.float64)
     return counts
 
 
-def _judge(
+def _values(
     having: NDArray[np.float64], sizes: NDArray[np.int64], measure: str, combine: str | None
 ) -> NDArray[np.float64]:
     n = float(sizes.sum())

@@ -1,4 +1,4 @@
-"""The paper's score: how much the share of each word tells about the class, by Beta densities.
+"""Relevance, the paper's score: information between the share of each word and the class.
 
 **The problem** (Eq. 9 and 10). The score of the kept words T is the mean over them of
 I(f_k; y) = h(f_k) − Σ_y p(y) h(f_k | y): f_k is the word's share in a bag, a number from 0 to 1, h
@@ -7,24 +7,22 @@ those of each class. p(y) is the share of bags. With exact fits, h at the fit is
 log-likelihood, so I is a log-likelihood ratio over n: at least 0, with a bias near
 (n_classes − 1) / n.
 
-**Where it departs from the paper**, which leaves open what happens to entries of exactly 0, the
-most frequent ones in a large codebook (log 0), and to words that hardly vary (no most likely Beta):
+**Departures.** The paper leaves open what happens to entries of exactly 0, the most frequent ones
+in a large codebook (log 0), and to words that hardly vary (no most likely Beta):
 
-1. A word whose shares are all equal scores 0, before anything else.
-2. One floor for the whole corpus, half a descriptor of a mean bag, stands for smaller shares. A
-   floor for each bag would tell the bag's size and give a word that nobody has a high score.
+1. A word whose shares are all equal scores 0.
+2. One floor for the whole corpus, half a descriptor of a mean bag, replaces smaller shares. A floor
+   per bag would encode the bag's size and give a word that no bag has a high score.
 3. Where the standard deviation of a class is below ``least_deviation`` floors, its Beta has its
    mean and this deviation instead; a word whose overall deviation is below scores 0. The default, a
-   quarter, is a compromise. The rank correlation with ``counts`` over the words, on 750 pictures of
-   scenes, with 2500 and with 300 words: .73 and .92 at 1, where most of the 2500 words score 0;
-   .91 and .72 at ¼; .59 and .50 at 1/16, where rare words win.
+   quarter, is a compromise: with 2500 words, most score 0 at 1, and rare words win at 1/16.
 4. A word that fewer than ``min_documents`` bags have scores 0.
-5. I is at most H(y), the entropy of the classes: no more can be known.
+5. I is at most H(y), the entropy of the classes.
 
 Guards 2 and 3 can make a difference of entropies negative; it is then 0.
 
 **Cost.** A changed column costs two passes over its entries (logarithms are taken of products of
-many) and (n_classes + 1) fits of a few Newton steps each; the others are kept.
+many) and (n_classes + 1) fits of a few Newton steps each.
 """
 
 from __future__ import annotations
@@ -34,22 +32,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.errors import ParameterError
-from bowsaw.scores._beta_kernel import LEAST_PRODUCT, relevances
-from bowsaw.scores.base import WordwiseScore, is_number
+from bowsaw.scores._beta_kernel import LEAST_PRODUCT, Guards, relevances
+from bowsaw.scores.base import WordwiseScore
+from bowsaw.validation import check_int, check_real
 
 TYPICAL_DESCRIPTORS = 1000.0
-"""The size of a mean bag where nobody tells it."""
+"""The size of a mean bag where ``begin`` is not given ``n_descriptors``."""
 
 
 class Relevance(WordwiseScore):
-    """The paper's maximum relevance, in nats a word, from 0 to H(y).
+    """The paper's maximum relevance, in nats per word, from 0 to H(y).
 
     Parameters
     ----------
     floor : float or None, default=None
-        What stands for smaller shares, from 1e-100 to below ½; None for half a descriptor of the
-        mean bag (of 1000 descriptors where ``begin`` is not told).
+        Replaces smaller shares, from 1e-100 to below 0.5; None for half a descriptor of the mean
+        bag (of 1000 descriptors where ``begin`` is not given ``n_descriptors``).
     least_deviation : float, default=0.25
         The least standard deviation of a word's shares, in floors, above 0.
     min_documents : int, default=3
@@ -63,9 +61,9 @@ class Relevance(WordwiseScore):
     Examples
     --------
     >>> import numpy as np
-    >>> telling, silent = [0.1, 0.12, 0.15, 0.7, 0.75, 0.8], [0.2, 0.3, 0.4, 0.2, 0.3, 0.4]
+    >>> informative, noise = [0.1, 0.12, 0.15, 0.7, 0.75, 0.8], [0.2, 0.3, 0.4, 0.2, 0.3, 0.4]
     >>> score = Relevance().begin([0, 0, 0, 1, 1, 1], 2)
-    >>> round(score.update(np.array([telling, silent]).T), 3)
+    >>> round(score.update(np.array([informative, noise]).T), 3)
     0.347
     >>> score.word_values.round(3).tolist()
     [0.693, 0.0]
@@ -80,22 +78,11 @@ class Relevance(WordwiseScore):
         least_deviation: float = 0.25,
         min_documents: int = 3,
     ) -> None:
-        if floor is not None and not (is_number(floor) and LEAST_PRODUCT <= floor < 0.5):
-            raise ParameterError(
-                f"floor must be from {LEAST_PRODUCT} to below 0.5, or None for half a descriptor; "
-                f"got {floor!r}."
-            )
-        if not is_number(least_deviation) or least_deviation <= 0:
-            raise ParameterError(
-                f"least_deviation must be a number above 0, in floors; got {least_deviation!r}."
-            )
-        if not is_number(min_documents) or min_documents < 1 or min_documents % 1:
-            raise ParameterError(
-                f"min_documents must be a whole number from 1 up; got {min_documents!r}."
-            )
+        if floor is not None:
+            check_real(floor, "floor", LEAST_PRODUCT, 0.5, open_high=True)
         self.floor = floor
-        self.least_deviation = float(least_deviation)
-        self.min_documents = int(min_documents)
+        self.least_deviation = check_real(least_deviation, "least_deviation", 0, open_low=True)
+        self.min_documents = check_int(min_documents, "min_documents", 1)
 
     def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
         self._order = np.argsort(self._labels, kind="stable")
@@ -108,14 +95,7 @@ class Relevance(WordwiseScore):
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         found = np.empty(len(rows))
-        relevances(
-            np.ascontiguousarray(rows),
-            self._order,
-            self._class_sizes,
-            self.floor_,
-            (self.least_deviation * self.floor_) ** 2,
-            self.min_documents,
-            self.class_entropy,
-            found,
-        )
+        least_variance = (self.least_deviation * self.floor_) ** 2
+        guards = Guards(self.floor_, least_variance, self.min_documents, self.class_entropy)
+        relevances(np.ascontiguousarray(rows), self._order, self._class_sizes, guards, found)
         return found

@@ -42,8 +42,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.scores.base import Score
-from bowsaw.scores.make import make_score
+from bowsaw.scores.base import Score, make_score
 from bowsaw.selection.base import Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.proposals import NearestSwaps, Proposals, RandomSwaps

@@ -4,7 +4,7 @@ r"""Elimination: from all words down to a few, with stops on the way and swaps t
 it lets words go so that the score falls as little as possible, and remembers what it had where.
 
 **Which words go.** For the ``leave-one-out`` score one ridge regression tells for all p words at
-once what the error would be without each (:mod:`bowsaw.scores.backward`), also where words are
+once what the error would be without each (:mod:`bowsaw.scores.leave_one_out`), also where words are
 more than bags. That is exact for dropping a column; pruning a word also gives its descriptors to
 other words. So only some words go by one regression, each time the one that is missed least; then
 the state moves and everything is computed anew. They are p² / ``PACE``, at most a tenth: many where
@@ -131,7 +131,7 @@ def eliminate(
     --------
     >>> import numpy as np
     >>> import bowsaw as bs
-    >>> from bowsaw.scores.make import make_score
+    >>> from bowsaw.scores.base import make_score
     >>> words = np.arange(6.0)[:, None]
     >>> bags = [words[[0, 1, 2, 3]], words[[0, 1, 2, 4]], words[[0, 1, 5, 3]], words[[0, 1, 5, 4]]]
     >>> score = make_score("leave-one-out").begin([0, 0, 1, 1], 2)

@@ -5,7 +5,7 @@ put where descriptors are many are not where classes differ. Once few words are 
 move gains more than any choice among the old ones.
 
 **The step.** With the histograms f of the present words, the gradient G of the leave-one-out error
-(:mod:`bowsaw.scores.gradient`) says for each bag which words should be found more often. For a
+(:mod:`bowsaw.scores.leave_one_out`) says for each bag which words should be found more often. For a
 descriptor x of bag b with soft codes q (softmax of −s‖x − c_k‖²) the chain rule gives
 
     ∂error/∂c_k = Σ_x 2s (x − c_k) q_k (G_bk − Σ_j q_j G_bj) / n_x.

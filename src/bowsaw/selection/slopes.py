@@ -15,7 +15,7 @@ from bowsaw.coding._pooling_kernel import weigh
 from bowsaw.errors import DataError
 from bowsaw.parallel import ordered_map
 from bowsaw.random_streams import stream
-from bowsaw.scores.gradient import leave_one_out_gradient
+from bowsaw.scores.leave_one_out import leave_one_out_gradient
 from bowsaw.selection._refine_kernel import count_nearest, normalise, pull
 
 POOL = 2048

@@ -33,7 +33,7 @@ from bowsaw.inference.transfer import TransferState
 from bowsaw.inference.uniform import POLICIES, UniformState
 from bowsaw.nearest.search import nearest_words
 from bowsaw.random_streams import stream
-from bowsaw.scores.make import make_score
+from bowsaw.scores.base import make_score
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.known import Known
 

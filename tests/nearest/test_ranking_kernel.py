@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import ranking as oracle
 
-from bowsaw.nearest._rank_kernel import (
+from bowsaw.nearest._ranking_kernel import (
     MANY,
     _error,
     _group_tops,

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.nearest._scan_kernel import LOWEST, squared_distance
+from bowsaw.nearest._search_kernel import LOWEST, squared_distance
 
 MANY = 512
 """Above this many candidates a row is sorted by NumPy instead of by counting."""

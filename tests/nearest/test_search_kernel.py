@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.oracles import nearest as oracle
 
-from bowsaw.nearest._scan_kernel import (
+from bowsaw.nearest._search_kernel import (
     GROUP,
     LOWEST,
     scan_best_two,
