@@ -38,20 +38,15 @@ if TYPE_CHECKING:
     from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
     from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
     from bowsaw.selection.coverage import Coverage
-    from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
-    from bowsaw.selection.reconstruction import RidgeReconstruction
+    from bowsaw.selection.ranking import Ranked, RankedRecoded
     from bowsaw.selection.refinement import Refinement
     from bowsaw.selection.result import Selection
-    from bowsaw.selection.separability import SeparabilityMerging
-    from bowsaw.selection.stumps import BoostedStumps
-    from bowsaw.selection.winn import WinnMerging
     from bowsaw.store import Store, extract
 
 _HOMES = {
     "Annealing": "bowsaw.selection.annealing",
     "BagOfWords": "bowsaw.coding.bag_of_words",
     "Bags": "bowsaw.bags",
-    "BoostedStumps": "bowsaw.selection.stumps",
     "Bottleneck": "bowsaw.selection.bottleneck",
     "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
@@ -71,13 +66,9 @@ _HOMES = {
     "Recommendation": "bowsaw.evaluation.recommendation",
     "Refinement": "bowsaw.selection.refinement",
     "Retrained": "bowsaw.selection.baselines",
-    "RidgeReconstruction": "bowsaw.selection.reconstruction",
     "Selection": "bowsaw.selection.result",
-    "SeparabilityMerging": "bowsaw.selection.separability",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
-    "SvmRanked": "bowsaw.selection.ranking",
-    "WinnMerging": "bowsaw.selection.winn",
     "arena": "bowsaw.evaluation.arena.run",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
@@ -98,7 +89,6 @@ __all__ = [
     "Annealing",
     "BagOfWords",
     "Bags",
-    "BoostedStumps",
     "Bottleneck",
     "BottleneckSelector",
     "Codebook",
@@ -118,13 +108,9 @@ __all__ = [
     "Recommendation",
     "Refinement",
     "Retrained",
-    "RidgeReconstruction",
     "Selection",
-    "SeparabilityMerging",
     "Split",
     "Store",
-    "SvmRanked",
-    "WinnMerging",
     "__version__",
     "arena",
     "evaluate",

@@ -23,12 +23,8 @@ from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
 from bowsaw.selection.bottleneck import BottleneckSelector
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.known import Known
-from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
-from bowsaw.selection.reconstruction import RidgeReconstruction
+from bowsaw.selection.ranking import Ranked, RankedRecoded
 from bowsaw.selection.refinement import Refinement
-from bowsaw.selection.separability import SeparabilityMerging
-from bowsaw.selection.stumps import BoostedStumps
-from bowsaw.selection.winn import WinnMerging
 
 N_INFORMATIVE = 4
 N_WORDS = 24
@@ -73,8 +69,6 @@ SELECTORS = {
     "coverage of a sample, soft": Coverage(BOOK, 5, n_sample=200, coding="soft"),
     "retrained": Retrained(BOOK, 5, max_iter=5),
     "retrained on a sample": Retrained(BOOK, 5, max_iter=5, sample=200),
-    "reconstruction": RidgeReconstruction(BOOK, 5),
-    "reconstruction, soft": RidgeReconstruction(BOOK, 5, coding="soft"),
     "df": Ranked(BOOK, 5, measure="df"),
     "mi": Ranked(BOOK, 5),
     "mi, soft": Ranked(BOOK, 5, coding="soft"),
@@ -82,15 +76,8 @@ SELECTORS = {
     "pmi": Ranked(BOOK, 5, measure="pmi"),
     "mi, re-coded": RankedRecoded(BOOK, 5),
     "chi2, re-coded, soft": RankedRecoded(BOOK, 5, measure="chi2", coding="soft"),
-    "weights": SvmRanked(BOOK, 5),
-    "weights, re-coded": SvmRanked(BOOK, 5, recode=True),
-    "weights, soft": SvmRanked(BOOK, 5, coding="soft"),
-    "stumps": BoostedStumps(BOOK, 5),
-    "stumps, soft": BoostedStumps(BOOK, 5, coding="soft"),
     "bottleneck": BottleneckSelector(BOOK, 5),
     "bottleneck, soft": BottleneckSelector(BOOK, 5, coding="soft"),
-    "separability": SeparabilityMerging(BOOK, 5),
-    "winn": WinnMerging(BOOK, 5),
     "annealing": Annealing(BOOK, 5, n_steps=30),
     "annealing, soft": Annealing(BOOK, 5, n_steps=30, coding="soft"),
     "refinement": Refinement(BOOK, 5, start=RandomSubset(BOOK), n_steps=8, n_folds=0),

@@ -16,6 +16,7 @@ import numpy as np
 
 import bowsaw as bs
 from bowsaw.cli.main import main
+from reproduction import methods as cited
 
 SEED = 7
 SHARPNESS = 60.0
@@ -193,11 +194,11 @@ def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str 
         "presence": lambda: bs.Ranked(codebook, 6, **common),
         "presence, recoded": lambda: bs.RankedRecoded(codebook, 6, **common),
         "bottleneck": lambda: bs.BottleneckSelector(codebook, 6, **common),
-        "svm": lambda: bs.SvmRanked(codebook, 6, **common),
-        "winn": lambda: bs.WinnMerging(codebook, 6, **common),
-        "boosting": lambda: bs.BoostedStumps(codebook, 6, **common),
-        "ridge": lambda: bs.RidgeReconstruction(codebook, 6, **common),
-        "separability": lambda: bs.SeparabilityMerging(codebook, 6, **common),
+        "svm": lambda: cited.SvmRanking(codebook, 6, **common),
+        "winn": lambda: cited.WinnMerging(codebook, 6, **common),
+        "boosting": lambda: cited.BoostedStumps(codebook, 6, **common),
+        "ridge": lambda: cited.RidgeReconstruction(codebook, 6, **common),
+        "separability": lambda: cited.SeparabilityMerging(codebook, 6, **common),
     }
     return make[method]().fit(data, y).selection_
 

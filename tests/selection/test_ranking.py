@@ -1,4 +1,4 @@
-"""Words ranked one by one: the presence measures of Yang et al., and the weights of machines."""
+"""Words ranked one by one: the presence measures of Yang et al."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from sklearn.feature_selection import chi2 as sklearn_chi2
 from sklearn.metrics import mutual_info_score
-from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
+from bowsaw.selection.ranking import Ranked, RankedRecoded
 
 RANDOM = np.random.default_rng(8)
 IDS = RANDOM.permutation(80)[:10] + 5
@@ -98,11 +97,10 @@ def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
     np.testing.assert_array_equal(saw.transform(BAGS), coder.transform(BAGS))
 
 
-@pytest.mark.parametrize("make", [Ranked, SvmRanked])
-def test_a_smaller_ranking_is_the_beginning_of_a_larger(make):
-    ten = make(BOOK, 10).fit(BAGS, NAMES).selection_.kept
+def test_a_smaller_ranking_is_the_beginning_of_a_larger():
+    ten = Ranked(BOOK, 10).fit(BAGS, NAMES).selection_.kept
     for n_kept in (1, 3, 7):
-        kept = make(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
+        kept = Ranked(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
         np.testing.assert_array_equal(kept, ten[:n_kept])
 
 
@@ -149,50 +147,3 @@ def test_a_threshold_asks_for_more_than_presence():
 def test_unknown_measures_are_refused(wrong):
     with pytest.raises(ParameterError, match=f"{next(iter(wrong))} must be"):
         Ranked(BOOK, 3, **wrong).fit(BAGS, NAMES)
-
-
-# -- weights of machines ---------------------------------------------------------------------------
-
-
-def test_words_are_ranked_by_their_squared_weights():
-    rows = np.sqrt(HISTOGRAMS)
-    rows /= np.linalg.norm(rows, axis=1).mean()
-    machine = LinearSVC(C=2.0, dual=False, tol=1e-8, max_iter=5000).fit(rows, LABELS)
-    expected = (machine.coef_**2).sum(axis=0)
-    saw = SvmRanked(BOOK, 4, C=2.0).fit(BAGS, LABELS)
-    np.testing.assert_allclose(saw.word_scores_, expected, rtol=0.05, atol=1e-3)
-    # A word that no bag has gets no weight.
-    assert saw.word_scores_[9] == 0
-
-
-def test_rotated_rows_have_the_same_weights():
-    # 6 bags of soft codes: 6 × 10 entries above zero exceed 6², so the rows are rotated.
-    few, names = BAGS[:6], NAMES[:6]
-    saw = SvmRanked(BOOK, 4, coding="soft", sharpness=0.05).fit(few, names)
-    rows = np.sqrt(bs.BagOfWords(BOOK, coding="soft", sharpness=0.05).transform(few), dtype=float)
-    assert np.count_nonzero(rows) > 36
-    rows /= np.linalg.norm(rows, axis=1).mean()
-    machine = LinearSVC(dual=False, tol=1e-8, max_iter=5000).fit(rows, names)
-    expected = (machine.coef_**2).sum(axis=0)
-    np.testing.assert_allclose(saw.word_scores_, expected, rtol=0.05, atol=1e-3)
-
-
-def test_two_classes_have_one_machine():
-    saw = SvmRanked(BOOK, 4).fit(BAGS, LABELS > 0)
-    assert saw.word_scores_.shape == (10,)
-    assert len(saw.selection_.kept) == 4
-
-
-def test_words_ranked_by_weights_can_code_alone():
-    full = SvmRanked(BOOK, 4).fit(BAGS, NAMES)
-    saw = SvmRanked(BOOK, 4, recode=True).fit(BAGS, NAMES)
-    assert (full.selection_.codes_with, saw.selection_.codes_with) == ("full", "pruned")
-    assert set(saw.selection_.kept) == set(full.selection_.kept)
-    expected = bs.BagOfWords(BOOK.only(saw.selection_.kept)).transform(BAGS)
-    np.testing.assert_array_equal(saw.transform(BAGS), expected)
-
-
-@pytest.mark.parametrize("cost", [0, -1.0, np.inf, "auto", None])
-def test_the_price_of_an_error_is_above_zero(cost):
-    with pytest.raises(ParameterError, match="C must be a finite number above 0"):
-        SvmRanked(BOOK, 3, C=cost).fit(BAGS, NAMES)

@@ -165,7 +165,7 @@ def check_labels(y: ArrayLike | None, n_bags: int) -> tuple[NDArray[Any], NDArra
     if len(classes) < 2:
         raise DataError(
             f"labels must name at least two classes; got {len(classes)}. Choose without labels by "
-            "Coverage, RandomSubset, FarthestPoint or RidgeReconstruction."
+            "Coverage, RandomSubset or FarthestPoint."
         )
     return classes, codes.astype(np.int64)
 

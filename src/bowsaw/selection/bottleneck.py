@@ -281,7 +281,7 @@ class BottleneckSelector(MergingSelector):
     ([0, 1, 0, 1], 'full')
     """
 
-    _method = "bottleneck"
+    name = "bottleneck"
 
     def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
         table = word_class_table(histograms, labels, int(labels.max()) + 1)

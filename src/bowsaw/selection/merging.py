@@ -227,7 +227,7 @@ class MergingSelector(Selector):
         All merges; :meth:`selection_at` cuts it at any size.
     """
 
-    _method: str
+    name: str
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class MergingSelector(Selector):
         check_is_fitted(self, "tree_")
         n_merges = self.tree_.n_present - min(check_n_groups(n_groups), self.tree_.n_present)
         return Selection(
-            self._method,
+            self.name,
             "full",
             self._book,
             groups=self.tree_.groups_at(n_groups),

@@ -18,29 +18,18 @@ The default is the largest. The mean of PMI with the classes' shares as weights 
 for comparison only. The largest PMI favours rare words: one that a single image has reaches its
 bound, −log p(c).
 
-**Weights of a linear machine** (Jurie and Triggs, 2005, rank words by such weights). As we read it:
-one linear support vector machine a class against the rest, squared hinge loss, on square-rooted
-histograms divided by their mean norm; the value of word k is the sum over machines of its squared
-weight,
-
-.. math:: s_k = \sum_c w_{ck}^2,
-
-which is the ranking criterion of Guyon et al. (2002) without their elimination rounds. The weights
-are found together, so copies share their weight.
-
 **Which codebook codes.** As published, a ranking keeps columns of the *full* histogram: every
 descriptor is still compared with all words, and whatever falls to the others is dropped, so rows
-sum to less than 1. ``RankedRecoded`` and ``SvmRanked(recode=True)`` keep the same words and code
-anew with these alone.
+sum to less than 1. ``RankedRecoded`` keeps the same words and re-encodes with these
+alone.
 
 **Order.** Columns of the full histogram are listed best first, so a smaller ``n_kept`` is the
 beginning of a larger one; re-coded words are listed in the order of the codebook. Of equally good
-words the first in the codebook goes first. A word that no image has scores 0,
-and one that all images have scores 0 by MI, χ² and PMI; in the machines it works as a second
-constant and may take some weight.
+words the first in the codebook goes first. A word that no image has scores 0, and one that all
+images have scores 0 by MI, χ² and PMI.
 
 **Cost**: one coding with the full codebook, then n_bags · n_words · n_classes operations for
-presence; for the machines about as many for each of their steps.
+presence.
 """
 
 from __future__ import annotations
@@ -51,13 +40,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import qr
-from sklearn.svm import LinearSVC
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
-from bowsaw.parallel import single_threaded_blas
 from bowsaw.scores.presence import check_measure, word_scores
 from bowsaw.selection.base import Selector
 from bowsaw.selection.result import Selection
@@ -220,99 +206,3 @@ class RankedRecoded(Ranked):
 
     def _codes_with(self) -> Literal["pruned", "full"]:
         return "pruned"
-
-
-class SvmRanked(WordRanking):
-    """Keep the words that have the largest weights in linear machines on the full histograms.
-
-    Parameters
-    ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        How many words to keep.
-    C : float, default=1.0
-        The price of an error, for square-rooted histograms of mean norm 1.
-    recode : bool, default=False
-        Code with the kept words alone; else columns of the full histogram are kept.
-    coding : {"hard", "soft"}, default="hard"
-        How histograms are made.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-
-    Attributes
-    ----------
-    word_scores_ : ndarray of float64, shape (n_words,)
-        Sum of the squared weights of each word, in the order of the codebook.
-    order_ : ndarray of int64, shape (n_kept,)
-        The kept words (ids), best first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw.selection.ranking import SvmRanked
-    >>> bags = [np.array([[0.0], [x]]) for x in (1.0, 1.0, 2.0, 2.0)]
-    >>> saw = SvmRanked([[0.0], [1.0], [2.0]], n_kept=2).fit(bags, ["a", "a", "b", "b"])
-    >>> sorted(saw.selection_.kept.tolist()), saw.selection_.codes_with
-    ([1, 2], 'full')
-    >>> saw.transform(bags).sum(axis=1).tolist()
-    [0.5, 0.5, 0.5, 0.5]
-    """
-
-    _method = "ranked by SVM weights"
-
-    def __init__(
-        self,
-        codebook: Codebook | ArrayLike,
-        n_kept: int = 50,
-        *,
-        C: float = 1.0,
-        recode: bool = False,
-        coding: Literal["hard", "soft"] = "hard",
-        sharpness: float = 40.0,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
-        self.C = C
-        self.recode = recode
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
-
-    def _codes_with(self) -> Literal["pruned", "full"]:
-        return "pruned" if self.recode else "full"
-
-    def _told(self) -> dict[str, Any]:
-        if not isinstance(self.C, numbers.Real) or not 0 < float(self.C) < np.inf:
-            raise ParameterError(f"C must be a finite number above 0; got {self.C!r}.")
-        return {"C": float(self.C), "recode": bool(self.recode)}
-
-    def _word_scores(
-        self, histograms: NDArray[np.float32], labels: NDArray[np.int64] | None
-    ) -> NDArray[np.float64]:
-        assert labels is not None
-        rows = np.sqrt(histograms.astype(np.float64))
-        norm = float(np.linalg.norm(rows, axis=1).mean())
-        rows /= norm if norm > 0 else 1.0
-        with single_threaded_blas():
-            weights = _machine_weights(rows, labels, float(self.C))
-        scores: NDArray[np.float64] = np.square(weights).sum(axis=0)
-        return scores
-
-
-def _machine_weights(
-    rows: NDArray[np.float64], labels: NDArray[np.int64], cost: float
-) -> NDArray[np.float64]:
-    """Return the weights, ``(n_machines, n_words)``; two classes have one machine."""
-    # The primal solver draws no random numbers, and takes tens of steps on rows of norm 1.
-    machine = LinearSVC(C=cost, dual=False, tol=1e-3, max_iter=2000)
-    if np.count_nonzero(rows) <= len(rows) ** 2:
-        return np.asarray(machine.fit(rows, labels).coef_, dtype=np.float64)
-    # The best weights lie in the span of the rows, where dense rows that are longer than they are
-    # many have fewer coordinates: the same problem, and only smaller.
-    basis, upper = qr(rows.T, mode="economic", check_finite=False)
-    inside = machine.fit(np.ascontiguousarray(upper.T), labels).coef_
-    return np.asarray(inside @ basis.T, dtype=np.float64)

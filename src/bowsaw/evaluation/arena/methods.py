@@ -25,12 +25,8 @@ from bowsaw.selection.base import Selector
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset
 from bowsaw.selection.bottleneck import BottleneckSelector
 from bowsaw.selection.coverage import Coverage
-from bowsaw.selection.ranking import Ranked, RankedRecoded, SvmRanked
-from bowsaw.selection.reconstruction import RidgeReconstruction
+from bowsaw.selection.ranking import Ranked, RankedRecoded
 from bowsaw.selection.refinement import Refinement
-from bowsaw.selection.separability import SeparabilityMerging
-from bowsaw.selection.stumps import BoostedStumps
-from bowsaw.selection.winn import WinnMerging
 
 Effort = Literal["usual", "bounded"]
 EFFORTS: tuple[Effort, ...] = ("usual", "bounded")
@@ -206,47 +202,12 @@ METHODS: dict[str, Method] = {
         "pruned",
         lambda task: RankedRecoded(**task.told()),
     ),
-    "svm": Method(
-        "SVM weights",
-        "Keeps the columns that a linear machine gives the largest weights.",
-        "full",
-        lambda task: SvmRanked(**task.told()),
-        reference="Jurie and Triggs 2005, Creating efficient codebooks for visual recognition",
-    ),
-    "stumps": Method(
-        "boosted stumps",
-        "Adds one word at a time, as AdaBoost adds a stump.",
-        "full",
-        lambda task: BoostedStumps(**task.told()),
-        reference="after Wang 2007, Toward a discriminative codebook",
-    ),
-    "ridge": Method(
-        "ridge reconstruction",
-        "Keeps the columns from which the others can be foretold best; needs no labels.",
-        "full",
-        lambda task: RidgeReconstruction(**task.told()),
-        reference="after Zhang et al., as we read it",
-    ),
     "bottleneck": Method(
         "information bottleneck",
         "Merges the words whose union loses least of what they tell about the classes.",
         "full",
         lambda task: BottleneckSelector(**task.told()),
         reference="Fulkerson et al. 2008, Localizing objects with smart dictionaries",
-    ),
-    "separability": Method(
-        "class separability merging",
-        "Merges the words whose union keeps classes best apart.",
-        "full",
-        lambda task: SeparabilityMerging(**task.told()),
-        reference="after Wang et al. 2014, A hierarchical word-merging algorithm",
-    ),
-    "winn": Method(
-        "universal dictionary merging",
-        "Merges words by the likelihood of the classes under Gaussian bins.",
-        "full",
-        lambda task: WinnMerging(**task.told()),
-        reference="after Winn et al. 2005, Object categorization by learned universal dictionary",
     ),
     "random": Method(
         "random subset",

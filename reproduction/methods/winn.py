@@ -1,6 +1,6 @@
 r"""Merging words so that the classes' histograms stay likely: after Winn's universal dictionary.
 
-After Winn, Criminisi and Minka, «Object categorization by learned universal visual dictionary»,
+After Winn, Criminisi and Minka, "Object categorization by learned universal visual dictionary",
 ICCV 2005: words are merged bottom-up, each time the pair after which the labels are most probable
 given the merged histograms, each class being a Gaussian of histograms whose parameters are
 integrated out. That much we take from the paper; it leaves us to settle the following, so this is
@@ -25,8 +25,8 @@ knows when it is merged, even into its own copy, as bins count as independent ev
 merged first, and words of different classes stay apart longest.
 
 B and T of a merged bin follow from one entry of each scatter matrix (see
-:mod:`bowsaw.selection.separability`), so a pair costs O(1); the loss depends on the pair alone, and
-:func:`bowsaw.selection.merging.merge_greedily` does the rest. Memory is 16 n² bytes. Words without
+:mod:`reproduction.methods.separability`), so a pair costs O(1); the loss depends on the pair alone, and
+:func:`bowsaw.selection.merge_greedily` does the rest. Memory is 16 n² bytes. Words without
 mass are set aside.
 """
 
@@ -38,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.errors import DataError
-from bowsaw.selection.merging import MergeTree, MergingSelector, merge_greedily
-from bowsaw.selection.separability import scatter_matrices
+from bowsaw.selection import MergeTree, MergingSelector, merge_greedily
+from reproduction.methods.separability import scatter_matrices
 
 _CONSTANT = 1e-15
 """A bin whose variance is below this share of all variance is constant but for rounding."""
@@ -172,7 +172,7 @@ class WinnMerging(MergingSelector):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.winn import WinnMerging
+    >>> from reproduction.methods import WinnMerging
     >>> bags = [np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [0.0], [2.0]]),
     ...         np.array([[3.0], [3.0], [1.0]]), np.array([[3.0], [3.0], [2.0]])]
     >>> words = [[0.0], [1.0], [2.0], [3.0]]
@@ -181,7 +181,7 @@ class WinnMerging(MergingSelector):
     ([0, 1, 1, 2], 'full')
     """
 
-    _method = "winn"
+    name = "winn"
 
     def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
         return likelihood_tree(histograms, labels, self.n_jobs)

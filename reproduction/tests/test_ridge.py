@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.selection.reconstruction import RidgeReconstruction, reconstruct_greedily
+from reproduction.methods.ridge import RidgeReconstruction, reconstruct_greedily
 
 RANDOM = np.random.default_rng(12)
 BOOK = bs.Codebook(np.arange(9.0)[:, None] * 3, RANDOM.permutation(60)[:9] + 5)

@@ -7,7 +7,7 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.errors import ParameterError
-from bowsaw.selection.stumps import BoostedStumps, boost, stump_sides
+from reproduction.methods.boosting import BoostedStumps, boost, stump_sides
 
 RANDOM = np.random.default_rng(11)
 BOOK = bs.Codebook(np.arange(8.0)[:, None] * 3, RANDOM.permutation(60)[:8] + 5)

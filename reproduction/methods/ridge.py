@@ -10,7 +10,7 @@ n_words) and the kept columns :math:`X_T`,
 
 **Source, and how we read it.** The pruning paper names Zhang et al. for an unsupervised scheme in
 which words are selected by a ridge regression, and no more. We take it for L. Zhang et al.,
-«Discriminative codeword selection for image representation» (ACM Multimedia 2010), where the
+"Discriminative codeword selection for image representation" (ACM Multimedia 2010), where the
 target of the regression is an unknown cluster indicator. Ours is a simpler reading of the same
 idea: the target is the histogram itself, which needs no number of clusters. Do not take its numbers
 for those of that paper.
@@ -46,12 +46,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import Bags
-from bowsaw.codebook import Codebook
+from bowsaw import Bags, Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.selection.base import Selector
-from bowsaw.selection.result import Selection
+from bowsaw.selection import Selection, Selector
 
 
 class RidgeReconstruction(Selector):
@@ -83,13 +81,14 @@ class RidgeReconstruction(Selector):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.reconstruction import RidgeReconstruction
+    >>> from reproduction.methods import RidgeReconstruction
     >>> bags = [np.array([[0.0]] * 4 + [[1.0]] * a + [[2.0]] * (4 - a)) for a in range(5)]
     >>> saw = RidgeReconstruction([[0.0], [1.0], [2.0]], 1, ridge=1e-6, mapping="raw").fit(bags)
     >>> saw.selection_.kept.tolist(), round(saw.selection_.scores[0], 3)
     ([1], 1.0)
     """
 
+    name = "ridge"
     _needs_labels = False
 
     def __init__(
@@ -127,7 +126,7 @@ class RidgeReconstruction(Selector):
         with single_threaded_blas():
             taken, explained = reconstruct_greedily(rows, n_kept, float(ridge))
         return Selection(
-            method="ridge reconstruction",
+            method=self.name,
             codes_with="full",
             codebook=book,
             kept=book.ids[taken],

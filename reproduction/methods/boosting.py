@@ -3,7 +3,7 @@ r"""Boosted word stumps: one word a round (Wang, 2007).
 **The problem.** A ranking judges words alone and keeps copies of the best. Boosting chooses each
 word for what the words before it got wrong: images that are named wrongly gain weight, and the next
 word is the one whose *stump*, a threshold on its entry of the histogram, does best under these
-weights. Lei Wang, «Toward a discriminative codebook: codeword selection across multi-resolution»
+weights. Lei Wang, "Toward a discriminative codebook: codeword selection across multi-resolution"
 (CVPR 2007), ties each weak classifier to a word, so that the rounds of boosting list the words.
 
 **The formula, as we read it.** The paper leaves many classes and the kind of boosting open to us;
@@ -42,12 +42,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import Bags
-from bowsaw.codebook import Codebook
+from bowsaw import Bags, Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import ordered_map, single_threaded_blas
-from bowsaw.selection.base import Selector
-from bowsaw.selection.result import Selection
+from bowsaw.selection import Selection, Selector
 
 MOST_THRESHOLDS = 64
 BLOCK_STUMPS = 1024
@@ -83,12 +81,14 @@ class BoostedStumps(Selector):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.stumps import BoostedStumps
+    >>> from reproduction.methods import BoostedStumps
     >>> bags = [np.array([[0.0], [x]]) for x in (1.0, 1.0, 2.0, 2.0)]
     >>> saw = BoostedStumps([[0.0], [1.0], [2.0]], n_kept=1).fit(bags, ["a", "a", "b", "b"])
     >>> saw.selection_.kept.tolist(), saw.selection_.codes_with
     ([1], 'full')
     """
+
+    name = "boosting"
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class BoostedStumps(Selector):
         with single_threaded_blas():
             taken, losses = boost(above, labels, n_kept, self.n_jobs)
         return Selection(
-            method="boosted stumps",
+            method=self.name,
             codes_with="full",
             codebook=book,
             kept=book.ids[taken],

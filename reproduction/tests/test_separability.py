@@ -11,7 +11,7 @@ from sklearn.base import clone
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
 from bowsaw.selection.merging import add_up
-from bowsaw.selection.separability import (
+from reproduction.methods.separability import (
     SeparabilityMerging,
     scatter_matrices,
     separability_tree,

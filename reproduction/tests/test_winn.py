@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
-from bowsaw.selection.winn import WinnMerging, likelihood_tree, log_bayes_factor
+from reproduction.methods.winn import WinnMerging, likelihood_tree, log_bayes_factor
 
 
 def share_between(column, labels):

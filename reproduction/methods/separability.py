@@ -1,7 +1,7 @@
 r"""Merging words so that the classes stay apart: class separability.
 
-After Wang, Zhou, Shen, Liu and Liu, «A hierarchical word-merging algorithm with class separability
-measure», TPAMI 36 (2014): two words are merged at a time, each time the pair after which the
+After Wang, Zhou, Shen, Liu and Liu, "A hierarchical word-merging algorithm with class separability
+measure", TPAMI 36 (2014): two words are merged at a time, each time the pair after which the
 separability of the classes is largest, down to the last two. From the abstract we have the plan and
 that an index makes 10 000 words take 90 s; the formulas below are the textbook's measure as we take
 it to be meant, and the search is our own.
@@ -42,8 +42,8 @@ from numpy.typing import NDArray
 
 from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.selection._separability_kernel import merge_by_ratio
-from bowsaw.selection.merging import MergeTree, MergingSelector
+from bowsaw.selection import MergeTree, MergingSelector
+from reproduction.methods._separability_kernel import merge_by_ratio
 
 
 def separability_tree(histograms: NDArray[Any], labels: NDArray[np.int64]) -> MergeTree:
@@ -128,7 +128,7 @@ class SeparabilityMerging(MergingSelector):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.separability import SeparabilityMerging
+    >>> from reproduction.methods import SeparabilityMerging
     >>> bags = [np.array([[0.0]]), np.array([[2.0]]), np.array([[1.0]]), np.array([[3.0]])]
     >>> words = [[0.0], [1.0], [2.0], [3.0]]
     >>> merged = SeparabilityMerging(words, n_kept=2).fit(bags, ["cat", "cat", "dog", "dog"])
@@ -136,7 +136,7 @@ class SeparabilityMerging(MergingSelector):
     ([0, 1, 0, 1], 'full')
     """
 
-    _method = "separability"
+    name = "separability"
 
     def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
         return separability_tree(histograms, labels)
