@@ -25,9 +25,9 @@ knows when it is merged, even into its own copy, as bins count as independent ev
 merged first, and words of different classes stay apart longest.
 
 B and T of a merged bin follow from one entry of each scatter matrix (see
-:mod:`reproduction.methods.separability`), so a pair costs O(1); the loss depends on the pair alone, and
-:func:`bowsaw.selection.merge_greedily` does the rest. Memory is 16 n² bytes. Words without
-mass are set aside.
+:mod:`reproduction.methods.separability`), so a pair costs O(1); the loss depends on the pair
+alone, and :func:`bowsaw.selection.merge_greedily` does the rest. Memory is 16 n² bytes. Words
+without mass are set aside.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ NAMES = np.array(["cat", "ant", "bee"])[LABELS]
 HISTOGRAMS = COUNTS / COUNTS.sum(axis=1, keepdims=True)
 
 
-
 def test_words_are_ranked_by_their_squared_weights():
     rows = np.sqrt(HISTOGRAMS)
     rows /= np.linalg.norm(rows, axis=1).mean()

@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.oracles.slots import after_swap, any_move
 
 import bowsaw as bs
 from bowsaw.coding.hard import hard_histograms
@@ -18,6 +17,7 @@ from bowsaw.inference import elimination, index, samples, sketch, soft, transfer
 from bowsaw.inference import recode_rows as anew
 from bowsaw.inference.exact import ExactState
 from bowsaw.nearest import ranking
+from tests.oracles.slots import after_swap, any_move
 
 # What whatif is asked for; a new state is one line here, and runs everything below.
 STATES = {

@@ -27,6 +27,7 @@ import onnxruntime
 import safetensors.numpy
 import scipy.io
 import skops.io
+
 from tests.golden import adapter
 
 HERE = Path(__file__).parent
