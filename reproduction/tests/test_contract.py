@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.contracts.test_selectors import BAGS, BOOK, INFORMATIVE, Y, outcome
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from reproduction import methods
-from tests.contracts.test_selectors import BAGS, BOOK, INFORMATIVE, Y, outcome
 
 SELECTORS = {
     "svm": methods.SvmRanking(BOOK, 5),

@@ -17,10 +17,10 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
+from tests.contracts.estimators import BAGS, BOOK, CODERS, PICTURES, SELECTORS
 
 import bowsaw as bs
 from bowsaw.errors import BowsawError, DataError, MismatchError
-from tests.contracts.estimators import BAGS, BOOK, CODERS, PICTURES, SELECTORS
 
 TABLES = {**CODERS, **SELECTORS}
 LABELLED = [n for n, e in BAGS.items() if e.__sklearn_tags__().target_tags.required]

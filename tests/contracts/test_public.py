@@ -6,7 +6,6 @@ import inspect
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from tests.contracts.estimators import ARRAYS, BAGS, PICTURES, public_estimators
 
 ALL = {**ARRAYS, **BAGS, **PICTURES}

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from tests.oracles.slots import after_swap, any_move
 
 import bowsaw as bs
 from bowsaw.coding.hard import hard_histograms
@@ -17,7 +18,6 @@ from bowsaw.inference import elimination, index, samples, sketch, soft, transfer
 from bowsaw.inference import recode_rows as anew
 from bowsaw.inference.exact import ExactState
 from bowsaw.nearest import ranking
-from tests.oracles.slots import after_swap, any_move
 
 # What whatif is asked for; a new state is one line here, and runs everything below.
 STATES = {

@@ -27,7 +27,6 @@ import onnxruntime
 import safetensors.numpy
 import scipy.io
 import skops.io
-
 from tests.golden import adapter
 
 HERE = Path(__file__).parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from tests.golden.frozen import ACCURACY_RTOL, EXPECTED, FROZEN, WORDS_RTOL, Workspace, plain, same
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from tests.oracles import bottleneck as oracle
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError, ParameterError
@@ -18,7 +19,6 @@ from bowsaw.selection.bottleneck import (
     word_class_table,
 )
 from bowsaw.selection.merging import add_up
-from tests.oracles import bottleneck as oracle
 
 FOUR = np.array([[0.3, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, 0.2]])
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import scores as oracle
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.selection.base import check_labels
 from bowsaw.selection.coverage import Coverage, lazy_greedy
-from tests.oracles import scores as oracle
 
 
 def squared_distances(bags, book):
