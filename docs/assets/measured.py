@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bowsaw.evaluation.arena.methods import METHODS
+from bowsaw.comparison.methods import METHODS
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = (TOP / "docs" / "methods", TOP / "docs" / "scores")

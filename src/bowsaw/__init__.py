@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from bowsaw.clustering.kmeans import KMeansCodebook
     from bowsaw.codebook import Codebook
     from bowsaw.coding.bag_of_words import BagOfWords
+    from bowsaw.comparison.collection import Collection
+    from bowsaw.comparison.records import read_run
+    from bowsaw.comparison.run import arena
     from bowsaw.descriptors.dense_sift import DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures
-    from bowsaw.evaluation.arena.collection import Collection
-    from bowsaw.evaluation.arena.records import read_run
-    from bowsaw.evaluation.arena.run import arena
     from bowsaw.evaluation.classify import HistogramClassifier
     from bowsaw.evaluation.path import PruningPath
     from bowsaw.evaluation.protocol import evaluate
@@ -50,7 +50,7 @@ _HOMES = {
     "Bottleneck": "bowsaw.selection.bottleneck",
     "BottleneckSelector": "bowsaw.selection.bottleneck",
     "Codebook": "bowsaw.codebook",
-    "Collection": "bowsaw.evaluation.arena.collection",
+    "Collection": "bowsaw.comparison.collection",
     "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
     "FarthestPoint": "bowsaw.selection.baselines",
@@ -69,13 +69,13 @@ _HOMES = {
     "Selection": "bowsaw.selection.result",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
-    "arena": "bowsaw.evaluation.arena.run",
+    "arena": "bowsaw.comparison.run",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
     "from_sklearn": "bowsaw.formats.scikit_learn",
     "load": "bowsaw.formats.vocabulary",
     "load_classifier": "bowsaw.formats.classifier",
-    "read_run": "bowsaw.evaluation.arena.records",
+    "read_run": "bowsaw.comparison.records",
     "save": "bowsaw.formats.vocabulary",
     "save_classifier": "bowsaw.formats.classifier",
     "to_sklearn": "bowsaw.formats.scikit_learn",

@@ -4,10 +4,10 @@ import json
 import shutil
 
 import pytest
-from tests.evaluation.arena.toys import timeless
+from tests.comparison.toys import timeless
 
 from bowsaw.cli.main import main
-from bowsaw.evaluation.arena.records import read_run
+from bowsaw.comparison.records import read_run
 
 METHODS = ("--methods", "published,bottleneck,random,retrained")
 PARTS = ("--train-codebook", "6", "--train", "6", "--seed", "3")
@@ -159,37 +159,3 @@ def test_an_output_among_the_images_or_over_other_files_is_refused(small_scenes,
 def test_a_folder_without_a_run_has_no_report(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 7
     assert "it has no run.json" in capsys.readouterr().err
-
-
-def test_reproduce_wants_a_benchmark(tmp_path, capsys):
-    assert main(["reproduce", "-o", str(tmp_path / "run")]) == 2
-    assert "--scene15 DIR, --caltech101 DIR, or both" in capsys.readouterr().err
-    assert main(["reproduce", "--scene15", str(tmp_path / "no"), "-o", str(tmp_path / "run")]) == 2
-    assert "is not a folder" in capsys.readouterr().err
-
-
-def test_reproduce_measures_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch):
-    # The benchmark in small: everything that the command does, on sixty pictures and few words.
-    from bowsaw.cli import reproduce
-
-    monkeypatch.setattr(reproduce, "WORDS", (40, 24))
-    monkeypatch.setattr(reproduce, "SIZES", (4, 10))
-    monkeypatch.setattr(reproduce, "SETS", (("15-Scenes", "scene15", 6, None),))
-    folder = tmp_path / "paper"
-    told = ["reproduce", "--scene15", str(small_scenes), "--splits", "2", "-o", str(folder), "-q"]
-    assert main(told) == 0
-    run = read_run(folder)
-    assert len({(c["set"], c["coding"], c["full_words"]) for c in run.cells}) == 4
-    assert len(run.cells) == 4 * 2 * (1 + 6 * 2)
-    assert {line["probe"] for line in run.probes} == {
-        "iterations",
-        "transfer-error",
-        "cost-shares",
-        "brute-force",
-    }
-    raw = {cell["method"] for cell in run.cells if "raw" in cell["results"]}
-    assert raw == {"full", "published"}
-    text = (folder / "run.json").read_text("utf-8")
-    assert json.loads(text)["kind"] == "reproduce"
-    assert not [line for line in run.details if line.get("png") or line.get("jpeg")]
-    assert "not measured" not in capsys.readouterr().out

@@ -69,7 +69,7 @@ def test_a_lock_of_the_future_that_nobody_holds_is_no_lock(place):
 
 
 def test_records_of_a_run_are_told_in_one_time_zone(monkeypatch):
-    from bowsaw.evaluation.arena import run
+    from bowsaw.comparison import run
 
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     if hasattr(time, "tzset"):

@@ -10,8 +10,8 @@ from tests.report.made_run import CODES_WITH_FULL, made_run
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
+from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.records import read_run
 from bowsaw.report.axes import Scale, apart, round_limits
 from bowsaw.report.figure_file import write_figure
 from bowsaw.report.figures import MAIN, N_COLOURS, chart, looks_of

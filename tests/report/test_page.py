@@ -8,10 +8,12 @@ import pytest
 from tests.report.made_run import made_run, right
 from tests.report.reading import read
 
+from bowsaw.comparison.records import read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.arena.records import read_run
 from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.page import page_html, write_page
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 
 HOSTILE = ['</script><img src=x onerror="alert(1)">', "a & b", "{{main}}", "'quoted' \"twice\""]
 SECTIONS = ["answer", "curves", "words", "image", "search", "confusion", "costs"]
@@ -29,7 +31,8 @@ def comparison(tmp_path_factory):
 @pytest.fixture(scope="module")
 def largest(tmp_path_factory):
     """The file of the whole of the paper's experiment, as large as it gets."""
-    return write_page(made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5))
+    folder = made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5)
+    return write_page(folder, extra=[claims_section(verdicts(read_run(folder)))])
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +268,8 @@ def test_a_run_that_has_measured_nothing_says_so(tmp_path):
 def test_a_reproduction_without_probes_leaves_their_claims_open(tmp_path):
     folder = made_run(tmp_path, "reproduce", splits=1, details=False)
     (folder / "probes.jsonl").unlink()
-    page = read(write_page(folder).read_text("utf-8"))
+    claims = claims_section(verdicts(read_run(folder)))
+    page = read(write_page(folder, extra=[claims]).read_text("utf-8"))
     answers = [p.text for p in page.all("p", class_="answer-word")]
     assert "Not measured" in answers
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from tests.report.made_run import made_run
 
-from bowsaw.evaluation.arena.records import read_run
+from bowsaw.comparison.records import read_run
 from bowsaw.evaluation.comparison import compare, holm
 from bowsaw.report.summary import (
     PanelKey,

@@ -3,7 +3,6 @@ from __future__ import annotations
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
-from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.report.figures import looks_of
 from bowsaw.report.headline import headline, rule
 from bowsaw.report.provenance import flat, provenance
@@ -12,7 +11,6 @@ from bowsaw.report.tables import (
     MOST_CLASSES,
     accuracy_table,
     certificate,
-    claim_cards,
     confusion_tables,
     cost_table,
     difference_table,
@@ -139,26 +137,6 @@ def test_many_classes_have_no_table_of_mistakes():
     made = read(confusion_tables(many, "sqrt", many.entries["saw", 10], "g"))
     assert made.all("table", class_="grid") == []
     assert len(made.one("table", class_="classes").rows()) == n + 1
-
-
-def test_claims_carry_their_answer_in_words():
-    verdict = Verdict(
-        "yang",
-        "Better than <Yang>",
-        "Section 4",
-        "not measured",
-        "0 of 1. Rule: yes if all.",
-        ["a"],
-        [],
-    )
-    (card,) = read(claim_cards([verdict])).all("article")
-    assert card.one("p", class_="answer-word").text == "Not measured"
-    assert card.one("h3").text == "1. Better than <Yang>"
-    assert [p.text for p in card.all("p", class_="where")] == [
-        "Rule: yes if all.",
-        "In the paper: Section 4",
-    ]
-    assert card.all("table") == []
 
 
 def test_provenance_tells_every_value():

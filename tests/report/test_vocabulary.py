@@ -5,8 +5,8 @@ import base64
 import pytest
 from tests.report.made_run import kept, made_run
 
+from bowsaw.comparison.records import read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.arena.records import read_run
 from bowsaw.report import vocabulary as module
 from bowsaw.report.summary import panels_of
 from bowsaw.report.vocabulary import check_details, glyphs, vocabulary

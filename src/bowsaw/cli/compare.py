@@ -18,9 +18,9 @@ from bowsaw.cli.comparing import (
     workers_of,
 )
 from bowsaw.cli.options import add_jobs, add_split_sizes, default, number, whole
-from bowsaw.evaluation.arena.methods import EFFORTS, METHODS
-from bowsaw.evaluation.arena.plan import make_plan
-from bowsaw.evaluation.arena.run import arena
+from bowsaw.comparison.methods import EFFORTS, METHODS
+from bowsaw.comparison.plan import make_plan
+from bowsaw.comparison.run import arena
 from bowsaw.images.folder import PRESETS
 from bowsaw.report.page import write_page
 

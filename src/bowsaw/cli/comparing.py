@@ -1,4 +1,4 @@
-"""What ``compare`` and ``reproduce`` have in common: images to collections, cells to a live table.
+"""What ``compare`` needs: images to collections, cells to a live table.
 
 On a terminal a table of mean accuracies grows while cells are measured, with the time left; where
 standard error is no terminal, one line is written for each split of a panel.
@@ -26,17 +26,17 @@ from rich.text import Text
 
 from bowsaw.cli.command import Command, counted, duration, printable
 from bowsaw.cli.options import whole
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.methods import METHODS
+from bowsaw.comparison.records import Cell
+from bowsaw.comparison.run import Step
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.arena.collection import Collection
-from bowsaw.evaluation.arena.drawing.painter import Painter
-from bowsaw.evaluation.arena.methods import METHODS
-from bowsaw.evaluation.arena.records import Cell
-from bowsaw.evaluation.arena.run import Step
 from bowsaw.images.folder import ImageFolder
 from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import color_system, live_display
+from bowsaw.report.page_details import Painter
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 

@@ -31,7 +31,6 @@ VERBS = {
     "predict": "tell the classes of pictures with a codebook and a classifier",
     "export": "write a codebook and a classifier for devices: an ONNX graph or a C header",
     "compare": "measure methods that prune, at many sizes, and write a page of it; resumable",
-    "reproduce": "repeat the paper's experiments and judge each of its claims; resumable",
     "report": "build the page of a comparison again from its records",
     "whatif": "compare ways to tell the histograms of fewer words without coding images again",
     "convert": "turn a vocabulary of one tool into a file of another's",

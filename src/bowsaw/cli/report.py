@@ -8,12 +8,12 @@ from pathlib import Path
 from bowsaw.cli.command import Command, Verb, file_size
 from bowsaw.cli.comparing import show_tables
 from bowsaw.cli.options import check_output
-from bowsaw.evaluation.arena.records import read_run
+from bowsaw.comparison.records import read_run
 from bowsaw.report.page import write_page
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="made by bowsaw compare or bowsaw reproduce")
+    parser.add_argument("run", metavar="RUN", help="made by bowsaw compare")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to write the page (default: RUN/index.html)"
     )

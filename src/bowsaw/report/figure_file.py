@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from bowsaw.checkpoint import atomic_write
+from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.records import read_run
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.figures import AXES, MAIN, Frame, Look, chart, legend_mark, looks_of
 from bowsaw.report.markup import Content, Markup, tag

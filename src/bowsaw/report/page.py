@@ -13,12 +13,11 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowsaw.checkpoint import atomic_write
+from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.arena.claims.verdicts import verdicts
-from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.report import inside, sections
 from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.figures import looks_of
@@ -30,15 +29,50 @@ from bowsaw.report.tables import MOST_CLASSES
 from bowsaw.report.vocabulary import book_name, check_details, vocabulary
 
 
-def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
+class Section(NamedTuple):
+    """A section that the caller of :func:`write_page` adds to the page.
+
+    Attributes
+    ----------
+    title : str
+        Its heading and its link.
+    lead : str
+        The sentence under the heading.
+    html : str
+        Its content, trusted as it is.
+
+    Examples
+    --------
+    >>> Section("Claims", "What was found.", "<p>Yes.</p>").title
+    'Claims'
+    """
+
+    title: str
+    lead: str
+    html: str
+
+    @property
+    def ident(self) -> str:
+        """The anchor of the section."""
+        return re.sub(r"\W+", "-", self.title.lower()).strip("-")
+
+
+def write_page(
+    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    extra: Sequence[Section] = (),
+) -> Path:
     """Build the page of a run.
 
     Parameters
     ----------
     folder : path-like
-        The run: what ``bowsaw compare -o`` or ``bowsaw reproduce -o`` has made.
+        The run: what ``bowsaw compare -o`` has made.
     path : path-like, optional
         The file to write; ``index.html`` in the folder by default.
+    extra : sequence of Section
+        Sections to add after the curves.
 
     Returns
     -------
@@ -53,7 +87,7 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | No
     target = Path(folder) / "index.html" if path is None else Path(path)
     run = read_run(folder)
     try:
-        page = page_html(run)
+        page = page_html(run, extra)
     except FormatError:
         raise
     except Exception as error:
@@ -69,7 +103,7 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | No
     return target
 
 
-def page_html(run: Run) -> str:
+def page_html(run: Run, extra: Sequence[Section] = ()) -> str:
     """Return the page of a run as text."""
     panels = panels_of(run.about, run.cells)
     if not panels:
@@ -81,7 +115,6 @@ def page_html(run: Run) -> str:
     drawn = vocabulary(panels, run.details)
     offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
     starts = {ident: entry for ident, (_, entry) in offers.items() if entry is not None}
-    found = verdicts(run) if run.about["kind"] == "reproduce" else []
     mistakes = inside.confusion(view, starts)
     after: list[Content] = [
         inside.words() if drawn["words"] else None,
@@ -94,7 +127,7 @@ def page_html(run: Run) -> str:
         sections.answers(view),
         sections.curves(view),
         sections.multiples(view),
-        sections.claims(found),
+        *(sections.section(s.ident, s.title, s.lead, Markup(s.html)) for s in extra),
         tag("div", inside.slider(), joined(followed), class_="inside") if starts else None,
         sections.costs(view),
         sections.certificates(view),
@@ -106,7 +139,8 @@ def page_html(run: Run) -> str:
         "titles": {FULL: "all words", **{m: look.title for m, look in looks.items()}},
         **drawn,
     }
-    return _filled(_title(run), parts, [part for part in parts if part is not None], data)
+    shown = [part for part in parts if part is not None]
+    return _filled(_title(run), parts, shown, data, extra)
 
 
 def first_panel(panels: Sequence[Panel]) -> Panel:
@@ -176,8 +210,7 @@ def _hits(table: Sequence[Sequence[int]]) -> list[int]:
 
 def _title(run: Run) -> str:
     names = ", ".join(run.about["sets"])
-    kind = "the paper's experiments" if run.about["kind"] == "reproduce" else "a comparison"
-    return f"bowsaw: {kind} on {names}"
+    return f"bowsaw: a comparison on {names}"
 
 
 def _provenance(run: Run) -> Markup:
@@ -205,12 +238,12 @@ def _template(name: str) -> str:
     return (files("bowsaw.report") / "templates" / name).read_text("utf-8")
 
 
-def _links(parts: Sequence[Markup]) -> list[Content]:
+def _links(parts: Sequence[Markup], extra: Sequence[Section] = ()) -> list[Content]:
     """Return links to the sections that are there, by their headings."""
     short = {
         "curves": "Curves",
         "panels": "Panels",
-        "claims": "Claims",
+        **{section.ident: section.title for section in extra},
         "words": "Words",
         "image": "Image",
         "search": "Search",
@@ -219,17 +252,21 @@ def _links(parts: Sequence[Markup]) -> list[Content]:
         "certificate": "Certificate",
         "provenance": "Provenance",
     }
-    there = set(re.findall(r'<section id="(\w+)"', joined(parts)))
+    there = set(re.findall(r'<section id="([\w-]+)"', joined(parts)))
     return [tag("a", title, href=f"#{ident}") for ident, title in short.items() if ident in there]
 
 
 def _filled(
-    title: str, parts: Sequence[Content], shown: Sequence[Markup], data: Mapping[str, Any]
+    title: str,
+    parts: Sequence[Content],
+    shown: Sequence[Markup],
+    data: Mapping[str, Any],
+    extra: Sequence[Section] = (),
 ) -> str:
     values = {
         "title": tag("title", title),
         "style": style_sheet() + _template("page.css"),
-        "links": joined(_links(shown)),
+        "links": joined(_links(shown, extra)),
         "main": joined(parts),
         "data": script_json(data),
         "script": _template("page.js"),

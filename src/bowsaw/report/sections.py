@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.figures import AXES, SMALL, Look, chart, legend_mark, y_range
 from bowsaw.report.headline import answer
@@ -20,7 +19,6 @@ from bowsaw.report.summary import FULL, Panel, headline_pick
 from bowsaw.report.tables import (
     accuracy_table,
     certificate,
-    claim_cards,
     cost_table,
     difference_table,
 )
@@ -241,19 +239,6 @@ def multiples(view: View) -> Markup | None:
         "The same curves for every set of images, coding and full codebook, against the number of "
         "dimensions as papers usually draw them; panels of the same images share their scale.",
         rows,
-    )
-
-
-def claims(verdicts: Sequence[Verdict]) -> Markup | None:
-    """Return the paper's claims and what this run says of them."""
-    if not verdicts:
-        return None
-    return section(
-        "claims",
-        "What the paper claims, and what was found",
-        "Each claim is answered by a fixed rule from the records of this run, true or not; the "
-        "method as published decides, ours is told beside it.",
-        claim_cards(verdicts),
     )
 
 

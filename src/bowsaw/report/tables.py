@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bowsaw.evaluation.arena.claims.verdict import Verdict
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.figures import Look
 from bowsaw.report.markup import Content, Markup, tag
@@ -315,32 +314,3 @@ def _per_class(
         )
     header = ["Class", "All words", "The words kept", "Difference"]
     return table("Accuracy of each class, all splits together", header, rows, "classes")
-
-
-def claim_cards(verdicts: Iterable[Verdict]) -> Markup:
-    """Return the paper's claims: each with its answer in words and the numbers behind it."""
-    cards = []
-    for place, verdict in enumerate(verdicts, 1):
-        # The numbers first, the rule that turned them into an answer beneath.
-        found, _, rule = verdict.summary.partition(" Rule: ")
-        cards.append(
-            tag(
-                "article",
-                tag("p", verdict.answer.capitalize(), class_="answer-word"),
-                tag("h3", f"{place}. {verdict.claim}"),
-                tag("p", found),
-                tag("p", f"Rule: {rule}", class_="where") if rule else None,
-                tag("p", f"In the paper: {verdict.where}", class_="where"),
-                tag(
-                    "details",
-                    tag("summary", "The numbers"),
-                    table(f"Claim {place}", verdict.header, verdict.rows),
-                )
-                if verdict.rows
-                else None,
-                class_="claim",
-                id=f"claim-{verdict.id}",
-                data_answer=verdict.answer,
-            )
-        )
-    return tag("div", cards, class_="claims")

@@ -60,7 +60,6 @@ _COMMANDS = (
     "evaluate a.store --codebook in.safetensors --splits 1 --train 9 --confusion",
     f"prune in.safetensors a.store --keep 9 --method coverage -o new.safetensors {_SPLIT}",
     "compare pets --words 4 --sizes 2 --splits 1 -o",
-    "reproduce --scene15 pets --quick",
     "--version",
     "train --help",
 )

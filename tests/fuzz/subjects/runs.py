@@ -15,8 +15,8 @@ from tests.fuzz.structures import in_files, pack, unpack
 from tests.fuzz.subjects.stores import fill
 from tests.report.made_run import WORDS, made_run
 
+from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.evaluation.result import Evaluation
 from bowsaw.report.page import write_page
 

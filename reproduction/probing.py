@@ -1,0 +1,58 @@
+"""Measuring the probes of a run: those that are not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bowsaw.comparison.bench import Bench
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.records import Ledger, Run, read_run
+from bowsaw.store.lock import only_writer
+from reproduction.probes import PROBES, probe_line
+
+
+def probe(
+    collections: Sequence[Collection],
+    folder: Path,
+    *,
+    words: Sequence[int],
+    seed: int = 0,
+    n_jobs: int | None = -1,
+    on_probe: Callable[[str, str], None] | None = None,
+) -> Run:
+    """Measure what the run of a folder lacks, on the first split.
+
+    Parameters
+    ----------
+    collections : sequence of Collection
+        The sets of images.
+    folder : path-like
+        The run.
+    words : sequence of int
+        Sizes of its full codebooks.
+    seed : int, default=0
+        The seed of the run.
+    n_jobs : int or None, default=-1
+        Threads.
+    on_probe : callable, optional
+        Called with the names of probe and set before each.
+
+    Returns
+    -------
+    Run
+        All records of the folder.
+    """
+    with only_writer(folder, "run"):
+        ledger = Ledger(folder / "probes.jsonl")
+        ledger.mend()
+        done = {(line["probe"], line["set"]) for line in read_run(folder).probes}
+        for collection in collections:
+            bench = Bench(collection, 0, seed, folder / "work" / "codebooks", n_jobs=n_jobs)
+            for name, _ in PROBES:
+                if (name, collection.name) in done:
+                    continue
+                if on_probe is not None:
+                    on_probe(name, collection.name)
+                ledger.add(probe_line(name, bench, sorted(words)))
+    return read_run(folder)

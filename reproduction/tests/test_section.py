@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from tests.report.reading import read
+
+from reproduction.section import claim_cards
+from reproduction.verdict import Verdict
+
+
+def test_claims_carry_their_answer_in_words():
+    verdict = Verdict(
+        "yang",
+        "Better than <Yang>",
+        "Section 4",
+        "not measured",
+        "0 of 1. Rule: yes if all.",
+        ["a"],
+        [],
+    )
+    (card,) = read(claim_cards([verdict])).all("article")
+    assert card.one("p", class_="answer-word").text == "Not measured"
+    assert card.one("h3").text == "1. Better than <Yang>"
+    assert [p.text for p in card.all("p", class_="where")] == [
+        "Rule: yes if all.",
+        "In the paper: Section 4",
+    ]
+    assert card.all("table") == []

@@ -1,1 +1,0 @@
-"""A verdict for each claim of the paper, from the records of a run alone."""

@@ -1,1 +1,0 @@
-"""What the page draws of a run, kept as plain lines."""

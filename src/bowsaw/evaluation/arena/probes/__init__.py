@@ -1,1 +1,0 @@
-"""Measurements beside the cells: what the paper claims and no accuracy can tell."""
