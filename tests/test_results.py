@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 
 import bowsaw as bs
 from bowsaw.report.figure_file import write_figure
@@ -49,7 +51,8 @@ def test_there_is_no_pixel_of_the_benchmarks(run):
 
 
 def test_the_page_and_the_figure_are_those_of_the_records(tmp_path):
-    page = write_page(RESULTS, tmp_path / "index.html")
+    claims = claims_section(verdicts(bs.read_run(RESULTS)))
+    page = write_page(RESULTS, tmp_path / "index.html", extra=[claims])
     assert page.read_bytes() == (RESULTS / "index.html").read_bytes()
     figure = write_figure(RESULTS, tmp_path / "accuracy.svg", only={"full_words": 5000})
     assert figure.read_bytes() == (RESULTS / "accuracy.svg").read_bytes()

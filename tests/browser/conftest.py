@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 from tests.browser.chromium import REQUIRED, find_chromium, is_required
 from tests.browser.recomputing import Recomputed
 from tests.report.made_run import made_run
 
+from bowsaw.comparison.records import read_run
 from bowsaw.report.page import write_page
 
 HERE = Path(__file__).parent
@@ -46,7 +49,9 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     @cache
     def page_of(name: str) -> Path:
-        return write_page(made_run(tmp_path_factory.mktemp("run"), **RUNS[name]))
+        folder = made_run(tmp_path_factory.mktemp("run"), **RUNS[name])
+        claims = [claims_section(verdicts(read_run(folder)))] if name == "reproduce" else []
+        return write_page(folder, extra=claims)
 
     return page_of
 
