@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
 
 import bowsaw as bs
 from bowsaw.report.figure_file import write_figure
 from bowsaw.report.page import write_page
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 
 TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "results"

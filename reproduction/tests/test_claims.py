@@ -5,11 +5,11 @@ import json
 
 import numpy as np
 import pytest
-from reproduction.paired import PANELS, Accuracies
-from reproduction.verdicts import JUDGES, Verdict, verdicts
 from scipy import stats
 
 from bowsaw.comparison.records import Run
+from reproduction.paired import PANELS, Accuracies
+from reproduction.verdicts import JUDGES, Verdict, verdicts
 
 SIZES = (10, 50, 200)
 ORDER = [

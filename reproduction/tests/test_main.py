@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-import reproduction.__main__ as study
 
+import reproduction.__main__ as study
 from bowsaw.comparison.records import read_run
 
 

@@ -6,15 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproduction.costs import brute_force, cost_shares
-from reproduction.probes import (
-    PROBES,
-    SHARPNESS,
-    iterations,
-    probe_line,
-    transfer_error,
-)
-from reproduction.verdicts import verdicts
 
 from bowsaw.bags import Bags
 from bowsaw.clustering.kmeans import KMeansCodebook
@@ -26,6 +17,15 @@ from bowsaw.images.split import Split, split_by_class
 from bowsaw.inference.whatif import whatif
 from bowsaw.random_streams import stream
 from bowsaw.selection.annealing import Annealing
+from reproduction.costs import brute_force, cost_shares
+from reproduction.probes import (
+    PROBES,
+    SHARPNESS,
+    iterations,
+    probe_line,
+    transfer_error,
+)
+from reproduction.verdicts import verdicts
 
 CLASSES = ("bow", "saw", "tree")
 WORDS = (24, 40)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from tests.report.reading import read
+
 from reproduction.section import claim_cards
 from reproduction.verdict import Verdict
-from tests.report.reading import read
 
 
 def test_claims_carry_their_answer_in_words():

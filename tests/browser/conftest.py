@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
-from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
 from tests.browser.chromium import REQUIRED, find_chromium, is_required
 from tests.browser.recomputing import Recomputed
 from tests.report.made_run import made_run
 
 from bowsaw.comparison.records import read_run
 from bowsaw.report.page import write_page
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 
 HERE = Path(__file__).parent
 WITHOUT_BROWSER = {"test_chromium.py", "test_left_out.py"}

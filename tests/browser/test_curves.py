@@ -7,11 +7,11 @@ import re
 from itertools import product
 
 import pytest
-from reproduction.verdicts import verdicts
 from tests.browser.recomputing import Key, Panel, Recomputed
 from tests.browser.visiting import Visit, visit
 
 from bowsaw.comparison.records import read_run
+from reproduction.verdicts import verdicts
 
 PLACES = {"coding": "n_coding_words", "columns": "n_columns"}
 

@@ -5,8 +5,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
 from tests.report.made_run import made_run, right
 from tests.report.reading import read
 
@@ -14,6 +12,8 @@ from bowsaw.comparison.records import read_run
 from bowsaw.errors import FormatError
 from bowsaw.report.figure_file import style_sheet
 from bowsaw.report.page import page_html, write_page
+from reproduction.section import claims_section
+from reproduction.verdicts import verdicts
 
 HOSTILE = ['</script><img src=x onerror="alert(1)">', "a & b", "{{main}}", "'quoted' \"twice\""]
 SECTIONS = ["answer", "curves", "words", "image", "search", "confusion", "costs"]
