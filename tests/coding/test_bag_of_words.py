@@ -266,11 +266,11 @@ def test_auto_needs_labels_that_fit(bags, book):
     coder = BagOfWords(book, coding="soft", sharpness="auto")
     with pytest.raises(ParameterError, match="needs labels"):
         coder.fit(bags)
-    with pytest.raises(DataError, match="one label a bag"):
+    with pytest.raises(DataError, match="one label per bag"):
         coder.fit(bags, [0, 1])
-    with pytest.raises(DataError, match="two classes or more"):
+    with pytest.raises(DataError, match="at least 2 classes"):
         coder.fit(bags, [1, 1, 1, 1])
-    with pytest.raises(DataError, match="two classes or more"):
+    with pytest.raises(DataError, match="at least 2 classes"):
         coder.fit([], [])
 
 
@@ -294,17 +294,17 @@ def test_the_grid_is_the_one_that_the_documentation_names():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"coding": "fisher"}, "coding must be 'hard' or 'soft'; got 'fisher'"),
+        ({"coding": "fisher"}, "coding must be one of 'hard', 'soft'; got 'fisher'"),
         ({"coding": None}, "coding must be"),
-        ({"sharpness": 0}, "sharpness must be a finite number above 0 or 'auto'; got 0"),
+        ({"sharpness": 0}, "sharpness must be a finite number above 0; got 0. Or pass 'auto'"),
         ({"sharpness": -1.0}, "sharpness must be"),
         ({"sharpness": np.nan}, "sharpness must be"),
         ({"sharpness": np.inf}, "sharpness must be"),
         ({"sharpness": "best"}, "sharpness must be"),
         ({"sharpness": None}, "sharpness must be"),
         ({"sharpness": [40.0]}, "sharpness must be"),
-        ({"perplexity": "2"}, "perplexity must be a number or None"),
-        ({"coding": "soft", "perplexity": 4}, "between 1 and n_words = 4"),
+        ({"perplexity": "2"}, "perplexity must be a finite number"),
+        ({"coding": "soft", "perplexity": 4}, "above 1 and below 4"),
         ({"n_jobs": 0}, "n_jobs must be a whole number"),
     ],
 )

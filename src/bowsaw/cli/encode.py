@@ -50,7 +50,11 @@ def _run(command: Command) -> None:
     check_output(options.output, ".npz", codebook=options.codebook)
     book, store = load(options.codebook), open_store(options.store)
     coder = BagOfWords(
-        codebook=book, n_jobs=options.jobs, parallel=options.scheduler, **coding_of(options)
+        codebook=book,
+        random_state=0,
+        n_jobs=options.jobs,
+        parallel=options.scheduler,
+        **coding_of(options),
     )
     # What does not fit should be told before a file is begun.
     coder.transform(store.bags[:0])

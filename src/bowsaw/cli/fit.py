@@ -71,7 +71,7 @@ def _run(command: Command) -> None:
     book, store = load(options.codebook), open_store(options.store)
     # The words of another tool do not know what they code; the classifier then tells predict.
     book = book.with_description(store.description)
-    coder = BagOfWords(book, n_jobs=options.jobs, **coding_of(options))
+    coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding_of(options))
     classifier = HistogramClassifier(options.mapping, C=options.C, n_jobs=options.jobs)
     # What does not fit should be told before the work begins.
     coder.transform(store.bags[:0])

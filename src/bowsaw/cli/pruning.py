@@ -223,7 +223,7 @@ def task_of(options: argparse.Namespace) -> Task:
         _check_classes(labels, store)
     if options.coding == "soft":
         # Learned where it must be from the very images that choose the words: no others are seen.
-        coder = BagOfWords(book, n_jobs=options.jobs, **coding).fit(bags, labels)
+        coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding).fit(bags, labels)
         coding = {"coding": "soft", "sharpness": coder.sharpness_in_use()}
     return Task(options, book, store, bags, labels, coding)
 

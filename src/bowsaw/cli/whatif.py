@@ -85,7 +85,7 @@ def _run(command: Command) -> None:
     book = load(options.codebook)
     store = open_store(options.store)
     kept = _kept(book, options)
-    coder = BagOfWords(codebook=book, n_jobs=options.jobs, **coding)
+    coder = BagOfWords(codebook=book, random_state=0, n_jobs=options.jobs, **coding)
     # A wrong sharpness should be told before a way refuses it.
     coder.transform(store.bags[:0])
     book.words_for(store.bags)

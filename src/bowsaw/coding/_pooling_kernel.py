@@ -1,4 +1,4 @@
-"""Counting hard codes and pooling soft ones: arrays in, arrays out."""
+"""Counting of hard codes and pooling of soft codes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-LOWEST = np.float32(np.finfo(np.float32).min)
-"""Below every score. Not -inf: code compiled with fastmath may assume that there is none."""
+from bowsaw.nearest._search_kernel import LOWEST
 
 
 @njit(nogil=True, cache=True)
@@ -54,10 +53,10 @@ def _exp2(t: Any) -> Any:
 
 @njit(nogil=True, fastmath=False, error_model="numpy", cache=True)
 def _behind(product: Any, half_norm: Any, best: Any) -> Any:
-    """Return how far a score is behind the best: exactly 0 for the best itself.
+    """Return a score minus the best: exactly 0 for the best itself.
 
-    Without fastmath, which may subtract in another order: a rounding error times a large sharpness
-    would be any number.
+    Without fastmath, which may subtract in another order: a large sharpness multiplies the rounding
+    error.
     """
     return (product - half_norm) - best
 
@@ -72,8 +71,8 @@ def weigh(
     """Turn products into weights in place, and write each row's total.
 
     ``products`` is (n_words, n_rows): words down, descriptors across. The weight of word j for row
-    i is exp(factor · (score_ji − best score of i)): the largest is 1, so no row can vanish, and a
-    weight below 2⁻¹⁰⁰ counts as that. ``factor`` is 2 · sharpness / scale²: a score is minus half a
+    i is exp(factor · (score_ji − best score of i)): the largest is 1, so no row is 0, and the
+    smallest is 2⁻¹⁰⁰. ``factor`` is 2 · sharpness / scale²: a score is minus half a
     squared distance up to a constant of the row.
     """
     n_words, n_rows = products.shape
@@ -124,10 +123,7 @@ def pool_soft(
     factor: float,
     sums: NDArray[np.float64],
 ) -> None:
-    """Turn products into soft codes and add them to ``sums``, one number a word.
-
-    The code of row i is its weights (see ``weigh``) divided by their total.
-    """
+    """Turn products into soft codes (weights divided by their total), added to ``sums`` by word."""
     n_words, n_rows = products.shape
     total = np.empty(n_rows, np.float32)
     weigh(products, half_norms, factor, total)

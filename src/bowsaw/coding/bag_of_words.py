@@ -1,30 +1,46 @@
-"""The transformer from bags to histograms: coding and average pooling."""
+"""The transformer from bags to histograms: coding and average pooling.
+
+The histogram of a bag does not depend on the other bags, so bags are coded in chunks: by threads of
+this process, or on a cluster. There the words are sent to the workers once, and for each chunk the
+names and places of its bags; workers read them from the store and return the histograms,
+4 · n_words bytes per bag.
+
+Wherever a codebook is a parameter, an estimator that learns one is accepted: anything with ``fit``
+that has a ``codebook_`` afterwards. It is cloned, so that the parameter stays as given and a grid
+search reaches its parameters (``annealing__codebook__n_words``).
+"""
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Generator, Iterable
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifierCV
 
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook, as_codebook
-from bowsaw.coding.chunks import CHUNK_BAGS, Coder, code_on
-from bowsaw.coding.soft import sharpness_for
-from bowsaw.coding.words import learns, words_from
+from bowsaw.coding.hard import hard_histograms
+from bowsaw.coding.soft import check_sharpness, sharpness_for, soft_histograms
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.parallel.cluster import connected
+from bowsaw.nearest.search import WordSearch
+from bowsaw.parallel.cluster import Cluster, connected
+from bowsaw.parallel.dealing import block_size
 from bowsaw.parallel.estimator import OnCluster
-from bowsaw.progress import CallbackSupport, Progress, fit_task, with_callbacks
+from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from
+from bowsaw.store.located import Located
+from bowsaw.validation import check_choice, check_length, check_real
 
+CHUNK_BAGS = 128
+"""Bags per chunk that this process codes."""
 SHARPNESS_GRID = (10.0, 20.0, 40.0, 80.0, 160.0)
 _RIDGES = tuple(float(10.0**e) for e in range(-5, 2))
 
@@ -38,22 +54,21 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         The words. An estimator with ``codebook_`` (such as ``KMeansCodebook``) is fitted by
         ``fit``.
     coding : {"hard", "soft"}, default="hard"
-        Hard: a descriptor counts for its nearest word. Soft: it is shared among all words.
+        Hard: a descriptor counts for its nearest word. Soft: it is distributed over all words.
     sharpness : float or "auto", default=40.0
         For soft coding, in units of unit-norm descriptors: the larger, the nearer to hard coding.
-        ``"auto"`` lets ``fit`` choose from 10, 20, 40, 80, 160 by the leave-one-out error of a
+        With ``"auto"``, ``fit`` chooses from 10, 20, 40, 80, 160 by the leave-one-out error of a
         ridge classifier on the square-rooted histograms of the training bags.
     perplexity : float or None, default=None
-        Instead of a sharpness: how many words should share a descriptor on average; ``fit`` finds
-        the sharpness. Between 1 and n_words.
-    random_state : int, RandomState or None, default=0
+        Instead of a sharpness: the mean number of words per descriptor, between 1 and n_words;
+        ``fit`` finds the sharpness.
+    random_state : int, RandomState or None, default=None
         Draws the sample that ``perplexity`` is measured on.
     n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
+        Threads; the result does not depend on it.
     parallel : distributed.Client, str or None, default=None
-        A client of Dask, or the address of its scheduler: workers read and code the bags, instead
-        of threads. The bags must be those of a store that workers see under the same path. The
-        histograms are the same.
+        A Dask client, or the address of a scheduler: its workers read and code the bags instead of
+        threads. The bags must come from a store that workers see under the same path.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -66,8 +81,8 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    ``fit`` is needed only where something is learned: an estimator as codebook, ``"auto"`` or
-    ``perplexity``. A bag without descriptors gives a row of zeros and a warning.
+    ``fit`` is needed only with an estimator as codebook, ``"auto"`` or ``perplexity``. An empty bag
+    gives a row of zeros and a warning.
 
     Examples
     --------
@@ -89,7 +104,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         coding: Literal["hard", "soft"] = "hard",
         sharpness: float | Literal["auto"] = 40.0,
         perplexity: float | None = None,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = -1,
         parallel: Any = None,
         verbose: bool | int = False,
@@ -105,7 +120,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
-        """Learn what is to be learned: the words, the sharpness.
+        """Learn the words and the sharpness, where they are not given.
 
         Parameters
         ----------
@@ -135,7 +150,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : Bags or list of arrays
-            One bag a row of the result.
+            One bag per row of the result.
 
         Returns
         -------
@@ -167,7 +182,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
     ) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
         """Yield ``(first bag, histograms)`` of some consecutive bags at a time.
 
-        All together are what ``transform`` returns, and never more than a few are in memory.
+        Together they equal what ``transform`` returns; only a few are in memory at a time.
 
         Examples
         --------
@@ -181,7 +196,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         _warn_of_empty(bags)
         with connected(self.parallel) as cluster:
             if cluster is not None:
-                yield from code_on(cluster, bags, coder)
+                yield from _code_on_cluster(cluster, bags, coder)
                 return
             for start in range(0, len(bags), CHUNK_BAGS):
                 yield start, coder.code(bags[start : start + CHUNK_BAGS], n_jobs=self.n_jobs)
@@ -199,7 +214,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
                 return coder.code(bags, out, self.n_jobs, verbose)
             with (
                 Progress("coding", len(bags), show=verbose) as bar,
-                closing(code_on(cluster, bags, coder)) as chunks,
+                closing(_code_on_cluster(cluster, bags, coder)) as chunks,
             ):
                 for start, rows in chunks:
                     out[start : start + len(rows)] = rows
@@ -207,11 +222,11 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return ``word0042`` and so on: the words' stable ids, the same after pruning."""
+        """Return names such as ``word0042`` from the words' ids, which pruning keeps."""
         return self.words_in_use().names()
 
     def words_in_use(self) -> Codebook:
-        """Return the fitted codebook, or the given one where nothing has to be learned."""
+        """Return the fitted codebook, or the given one."""
         if hasattr(self, "codebook_"):
             fitted: Codebook = self.codebook_
             return fitted
@@ -222,7 +237,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         return as_codebook(self.codebook)
 
     def sharpness_in_use(self) -> float:
-        """Return the fitted sharpness, or the given one where nothing has to be learned."""
+        """Return the fitted sharpness, or the given one."""
         if hasattr(self, "sharpness_"):
             return float(self.sharpness_)
         if self.sharpness == "auto" or self.perplexity is not None:
@@ -236,27 +251,21 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         return learns(self.codebook) or (self.coding == "soft" and learns_sharpness)
 
     def _validate(self) -> None:
-        if self.coding not in ("hard", "soft"):
-            raise ParameterError(f"coding must be 'hard' or 'soft'; got {self.coding!r}.")
-        given = self.sharpness
-        is_number = isinstance(given, numbers.Real) and 0 < float(given) < np.inf
-        if not is_number and not (isinstance(given, str) and given == "auto"):
-            raise ParameterError(
-                f"sharpness must be a finite number above 0 or 'auto'; got {given!r}."
-            )
-        if self.perplexity is not None and not isinstance(self.perplexity, numbers.Real):
-            raise ParameterError(f"perplexity must be a number or None; got {self.perplexity!r}.")
+        check_choice(self.coding, "coding", ("hard", "soft"))
+        if not (isinstance(self.sharpness, str) and self.sharpness == "auto"):
+            check_sharpness(self.sharpness, remedy="Or pass 'auto'.")
+        if self.perplexity is not None:
+            check_real(self.perplexity, "perplexity", 1, open_low=True)
 
     def _best_sharpness(self, bags: Bags, words: NDArray[np.float32], y: ArrayLike | None) -> float:
         if y is None:
             raise ParameterError("sharpness='auto' needs labels: call fit(bags, y).")
         labels = np.asarray(y)
-        if labels.shape != (len(bags),):
-            raise DataError(f"y must have one label a bag ({len(bags)}); got {labels.shape}.")
+        check_length(labels, len(bags))
         if len(np.unique(labels)) < 2:
             raise DataError(
-                f"sharpness='auto' needs bags of two classes or more; got {len(bags)} bags of "
-                f"{len(np.unique(labels))}. Give a number instead."
+                f"sharpness='auto' needs at least 2 classes; got {len(bags)} bags of "
+                f"{len(np.unique(labels))}. Pass a number instead."
             )
         best, chosen = -np.inf, SHARPNESS_GRID[0]
         for sharpness in SHARPNESS_GRID:
@@ -276,6 +285,107 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+# -- codebooks that are given or learned -----------------------------------------------------------
+
+
+def learns(codebook: Any) -> bool:
+    """Return whether a parameter ``codebook`` is an estimator that learns one."""
+    return hasattr(codebook, "fit")
+
+
+def words_from(
+    codebook: Any, bags: Bags, y: ArrayLike | None = None, task: Task | None = None
+) -> Codebook:
+    """Return the given codebook, or the one that its estimator learns from these bags.
+
+    ``task`` is the fit that this is a part of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> bags = bs.Bags.from_list([np.array([[0.0], [1.0], [8.0]])])
+    >>> words_from(bs.KMeansCodebook(2), bags).n_words, words_from([[0.0]], bags).n_words
+    (2, 1)
+    """
+    if not learns(codebook):
+        return as_codebook(codebook)
+    if isinstance(codebook, ClusterMixin):
+        raise ParameterError(
+            f"codebook must be words, or an estimator that learns them from bags; got "
+            f"{type(codebook).__name__}, which learns from an array. Pass KMeansCodebook(…), or a "
+            "fitted KMeans by from_sklearn(…)."
+        )
+    learner = clone(codebook)
+    with (task or Task()).delegate("words", learner):
+        learner.fit(bags, y)
+    book: Codebook = learner.codebook_
+    return book
+
+
+# -- chunks ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Words in the bags' stored units, and the sharpness; None for hard coding."""
+
+    words: NDArray[np.float32]
+    sharpness: float | None = None
+
+    def code(
+        self,
+        bags: Bags,
+        out: NDArray[np.float32] | None = None,
+        n_jobs: int | None = 1,
+        verbose: bool = False,
+    ) -> NDArray[np.float32]:
+        """Return the histograms, ``(n_bags, n_words)``, in ``out`` where it is given."""
+        if self.sharpness is None:
+            return hard_histograms(bags, self._search, out=out, n_jobs=n_jobs, verbose=verbose)
+        return soft_histograms(
+            bags, self.words, self.sharpness, out=out, n_jobs=n_jobs, verbose=verbose
+        )
+
+    @cached_property
+    def _search(self) -> WordSearch:
+        # Once for all chunks of a process.
+        return WordSearch(self.words)
+
+
+def coded(
+    bags: Bags,
+    codebook: Codebook,
+    coding: Literal["hard", "soft"],
+    sharpness: float,
+    n_jobs: int | None = -1,
+) -> NDArray[np.float32]:
+    """Return the histograms as an array, also under ``set_config(transform_output="pandas")``."""
+    coder = BagOfWords(codebook, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
+    histograms: NDArray[np.float32] = coder.set_output(transform="default").transform(bags)
+    return histograms
+
+
+def _code_on_cluster(
+    cluster: Cluster, bags: Bags, coder: Coder
+) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
+    """Yield ``(first bag, histograms)`` of consecutive chunks, coded by the workers."""
+    located = Located.of(bags)
+    cluster.check(located.landmarks())
+    size = block_size(len(bags))
+    starts = range(0, len(bags), size)
+    chunks = (located.bags(start, start + size) for start in starts)
+    with (
+        cluster.shared(Coder, coder.words, coder.sharpness) as shared,
+        closing(cluster.ordered_map(_code_chunk, chunks, shared)) as histograms,
+    ):
+        yield from zip(starts, histograms, strict=True)
+
+
+def _code_chunk(located: Located, coder: Coder) -> NDArray[np.float32]:
+    return coder.code(located.open())
 
 
 def _warn_of_empty(bags: Bags) -> None:

@@ -1,7 +1,7 @@
 """Hard coding: each descriptor counts for its nearest word (paper, Eq. 1), then average pooling.
 
-The histogram of a bag is the share of its descriptors whose nearest word is each word. Ties go to
-the word of the lowest position. Cost: that of the nearest-word search; memory: its blocks.
+A bag's histogram holds, per word, the share of its descriptors that are nearest to the word. Ties
+go to the first word. Cost and memory are those of the nearest-word search.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def hard_histograms(
     Parameters
     ----------
     bags : Bags
-        The descriptors; may lie on disk.
+        The descriptors; may be on disk.
     words : ndarray of shape (n_words, n_dims), float32, or WordSearch
-        In the bags' stored units; prepared for a search where more bags will follow.
+        In the bags' stored units; a search that is prepared once serves many calls.
     out : ndarray of shape (n_bags, n_words), float32, optional
-        Where to write; may be memory-mapped.
+        The output; may be memory-mapped.
     n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
+        Threads; the result does not depend on it.
     verbose : bool, default=False
         Show progress on a terminal.
 

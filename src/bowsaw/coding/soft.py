@@ -1,22 +1,20 @@
-"""Soft (kernel) coding: each descriptor is shared among all words (paper, Eq. 2).
+"""Soft (kernel) coding: each descriptor is distributed over all words (paper, Eq. 2).
 
 h_k(x) = exp(−sharpness · ‖x − c_k‖²) / Σ_j exp(−sharpness · ‖x − c_j‖²), then average pooling. The
 distance is squared, which matches the Gaussian of the paper's Eq. 1, and in unit-norm units; the
-paper's β is called ``sharpness`` here and is not given there. Exponents are taken relative to the
-nearest word, so a descriptor far from every word still has codes that sum to 1.
+paper does not give its β, here ``sharpness``. Exponents are relative to the nearest word, so the
+codes of a descriptor far from every word still sum to 1.
 
 Scores are in float32. With x and c centred on the mean word, the exponent of a word errs by at most
-2 · sharpness · (n_dims + 6) · 2⁻²⁴ · (‖x‖ + ‖c‖) ‖c‖, and so its code by about twice
-that share of itself.
+2 · sharpness · (n_dims + 6) · 2⁻²⁴ · (‖x‖ + ‖c‖) ‖c‖, and its code by about twice that share.
 
-Cost: 2 · n_dims · n_words operations a descriptor in BLAS and one exponential a word. Memory: one
-block of products a thread, at most ``BLOCK_BYTES`` or 16 descriptors' worth. Each bag is coded by
-itself, so its histogram does not depend on its company, nor on the number of threads.
+Cost: 2 · n_dims · n_words operations per descriptor in BLAS and one exponential per word. Memory:
+one block of products per thread, at most ``BLOCK_BYTES`` or 16 descriptors. Each bag is coded by
+itself, so its histogram depends neither on the other bags nor on the number of threads.
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,10 +23,11 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.nearest.search import check_size
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
+from bowsaw.validation import check_real
 
 BLOCK_BYTES = 2**20
 TASK_BAGS = 4
@@ -36,9 +35,9 @@ _PERPLEXITY_SAMPLE = 2000
 
 
 class WordScores:
-    """Products of descriptors with words, a block at a time; made once, then shared by threads.
+    """Products of descriptors with words, a block at a time; shared by threads.
 
-    The score of a word is its product with the descriptor minus half its squared norm, everything
+    The score of a word is its product with the descriptor minus half its squared norm, both
     centred: minus half the squared distance, up to a constant of the descriptor.
 
     Parameters
@@ -46,29 +45,20 @@ class WordScores:
     words : ndarray of shape (n_words, n_dims), float32
         In the stored units of the descriptors.
     centre : ndarray of shape (n_dims,), float32, optional
-        What both are centred on; the mean word by default.
+        The centre; the mean word by default.
 
     Attributes
     ----------
-    centre : ndarray of shape (n_dims,), float32
-        What both are centred on.
     half_norms : ndarray of shape (n_words,), float32
         Half the squared norms of the centred words.
     largest : float
         The largest norm of a centred word.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = WordScores(np.array([[0.0], [2.0]], dtype=np.float32))
-    >>> [products.tolist() for _, products in scores.blocks(np.array([[4.0]]))]
-    [[[-3.0], [3.0]]]
     """
 
     def __init__(
         self, words: NDArray[np.float32], centre: NDArray[np.float32] | None = None
     ) -> None:
-        # Distances do not change when everything moves, and small numbers round less.
+        # A common shift changes no distance, and small numbers round less.
         mean = words.mean(axis=0, dtype=np.float64).astype(np.float32)
         self.centre = mean if centre is None else centre
         with np.errstate(over="ignore"):
@@ -78,14 +68,14 @@ class WordScores:
         check_size("words", self.largest)
         self.half_norms = (exact / 2).astype(np.float32)
         self._most_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
-        self._blocks, self._rooms = Scratch(), Scratch()
+        self._blocks, self._products = Scratch(), Scratch()
 
     def blocks(
         self, rows: NDArray[Any]
     ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """Yield, for consecutive blocks of rows, the centred block and its products.
 
-        The products are ``(n_words, n_rows_of_the_block)``. Both are good until the next block.
+        The products are ``(n_words, n_rows_of_the_block)``. Both are valid until the next block.
         """
         # Blocks of one size: a short last one would waste most of its matrix product.
         n_blocks = max(1, -(-len(rows) // self._most_rows))
@@ -97,7 +87,7 @@ class WordScores:
                 np.subtract(part, self.centre, out=block)
             if rows.dtype != np.uint8:
                 check_size("descriptors", float(np.sqrt(np.vdot(block, block))))
-            products = self._rooms.take(len(self._words), len(block))
+            products = self._products.take(len(self._words), len(block))
             np.dot(self._words, block.T, out=products)
             yield block, products
 
@@ -116,15 +106,15 @@ def soft_histograms(
     Parameters
     ----------
     bags : Bags
-        The descriptors; may lie on disk.
+        The descriptors; may be on disk.
     words : ndarray of shape (n_words, n_dims), float32
         In the bags' stored units.
     sharpness : float
         In units of unit-norm descriptors, above 0.
     out : ndarray of shape (n_bags, n_words), float32, optional
-        Where to write; may be memory-mapped.
+        The output; may be memory-mapped.
     n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
+        Threads; the result does not depend on it.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -143,55 +133,41 @@ def soft_histograms(
     scores = WordScores(words)
     factor = score_factor(sharpness, bags.scale)
 
-    def one(bag: int) -> None:
-        rows = bags[bag]
-        sums = np.zeros(len(words), dtype=np.float64)
-        for _, products in scores.blocks(rows):
-            pool_soft(products, scores.half_norms, factor, sums)
-        target[bag] = sums / max(len(rows), 1)
-
-    def some(first: int) -> int:
+    def code(first: int) -> int:
         chosen = range(first, min(first + TASK_BAGS, len(bags)))
         for bag in chosen:
-            one(bag)
+            rows = bags[bag]
+            sums = np.zeros(len(words), dtype=np.float64)
+            for _, products in scores.blocks(rows):
+                pool_soft(products, scores.half_norms, factor, sums)
+            target[bag] = sums / max(len(rows), 1)
         return len(chosen)
 
-    with (
-        single_threaded_blas(),
-        Progress("coding", len(bags), show=verbose) as bar,
-    ):
-        for n_done in ordered_map(some, range(0, len(bags), TASK_BAGS), n_jobs, ahead=8):
+    with single_threaded_blas(), Progress("coding", len(bags), show=verbose) as bar:
+        for n_done in ordered_map(code, range(0, len(bags), TASK_BAGS), n_jobs, ahead=8):
             bar.step(n_done)
     return out
 
 
 def score_factor(sharpness: float, scale: float) -> float:
-    """Return what a difference of scores in stored units is multiplied by in the exponent."""
-    # Sharper than float32 can tell is as sharp as it can be: infinity times 0 would be NaN.
+    """Return the factor of a difference of scores, in stored units, in the exponent."""
+    # The limit keeps infinity times 0, a NaN, out of float32.
     return min(2 * sharpness / scale**2, 1e38)
 
 
-def check_sharpness(sharpness: object) -> float:
+def check_sharpness(sharpness: object, remedy: str = "") -> float:
     """Return ``sharpness`` as a float, or raise a ParameterError."""
-    value = float(sharpness) if isinstance(sharpness, numbers.Real) else np.nan
-    if not 0 < value < np.inf:
-        raise ParameterError(f"sharpness must be a finite number above 0; got {sharpness!r}.")
-    return value
+    return check_real(sharpness, "sharpness", 0, open_low=True, remedy=remedy)
 
 
 def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: int) -> float:
     """Return the sharpness at which soft codes have the mean perplexity ``target``.
 
-    Found by bisection on a sample of descriptors, in float64. ``words`` are in the bags' stored
-    units.
+    By bisection on a sample of descriptors, in float64. ``words`` are in the bags' stored units.
     """
-    if not 1 < target < len(words):
-        raise ParameterError(
-            f"perplexity must lie between 1 and n_words = {len(words)}, both excluded; got "
-            f"{target!r}."
-        )
+    check_real(target, "perplexity", 1, len(words), open_low=True, open_high=True)
     if not bags.n_descriptors:
-        raise DataError("perplexity needs descriptors to be set from; all bags are empty.")
+        raise DataError("perplexity needs descriptors; all bags are empty.")
     chosen = np.random.default_rng(seed).choice(
         bags.n_descriptors, min(_PERPLEXITY_SAMPLE, bags.n_descriptors), replace=False
     )
@@ -210,8 +186,8 @@ def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: i
         low, high = low / 4, low
     if reached(high) > target:
         raise DataError(
-            f"perplexity cannot come down to {target:g}: {reached(high):.3g} words share a "
-            "descriptor at any sharpness, being equally near. Ask for more, or drop equal words."
+            f"perplexity cannot be as low as {target:g}: at any sharpness {reached(high):.3g} "
+            "words are equally near to a descriptor. Ask for more, or remove equal words."
         )
     for _ in range(30):
         middle = float(np.sqrt(low * high))

@@ -25,8 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.plain import coded
-from bowsaw.coding.words import learns, words_from
+from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.recommendation import (
     Recommendation,

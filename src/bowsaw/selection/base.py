@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.plain import coded
+from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
-from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.selection.known import Known

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.plain import coded
+from bowsaw.coding.bag_of_words import coded
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import whatif
 

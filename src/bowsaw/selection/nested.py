@@ -30,7 +30,7 @@ from sklearn.linear_model import Ridge
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.plain import coded
+from bowsaw.coding.bag_of_words import coded
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
