@@ -173,7 +173,7 @@ def evaluate(
     chosen: dict[str, Any] = {} if sharpness is None else {"sharpness": sharpness}
     stages = _Stages(
         _clusterer(n_words, kmeans or {}, work) if book is None else book,
-        BagOfWords(nothing, coding=coding, perplexity=perplexity, random_state=0, **chosen, **work),
+        BagOfWords(nothing, coding=coding, perplexity=perplexity, **chosen, **work),
         [HistogramClassifier(name, C=C, n_jobs=n_jobs) for name in wanted],
     )
     # A wrong parameter should be told now, not after minutes of k-means.
