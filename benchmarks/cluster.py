@@ -69,7 +69,8 @@ def cluster(
             stores[side] = bs.extract(images, bs.DenseSift(), path, **options(side))
 
         def train(side: str) -> None:
-            learner = bs.KMeansCodebook(n_words, max_iter=n_rounds, tol=0, **options(side))
+            how = {"max_iter": n_rounds, "tol": 0, "random_state": 0, **options(side)}
+            learner = bs.KMeansCodebook(n_words, **how)
             books[side] = learner.fit(stores[side].bags).codebook_
 
         def encode(side: str) -> None:
@@ -174,7 +175,7 @@ def _extract_alone(folder: Path, share: tuple[int, int]) -> None:
 
 def _train_alone(path: Path, n_words: int, n_rounds: int, share: tuple[int, int]) -> None:
     bags = bs.Store(path).bags[share[0] : share[1]]
-    bs.KMeansCodebook(n_words, max_iter=n_rounds, tol=0, n_jobs=1).fit(bags)
+    bs.KMeansCodebook(n_words, max_iter=n_rounds, tol=0, n_jobs=1, random_state=0).fit(bags)
 
 
 def _encode_alone(path: Path, book: bs.Codebook, share: tuple[int, int]) -> None:

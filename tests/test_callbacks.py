@@ -23,7 +23,7 @@ def test_tasks_without_callbacks_do_nothing():
 def test_a_version_without_callbacks_fits_the_same(monkeypatch):
     rng, y = np.random.default_rng(0), np.arange(12) % 2
     bags = [rng.normal([label, 0.0], 1.0, size=(20, 2)) for label in y]
-    plain = bs.KMeansCodebook(4, max_iter=3).fit(bags)
+    plain = bs.KMeansCodebook(4, max_iter=3, random_state=0).fit(bags)
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     spec = importlib.util.find_spec("bowsaw.progress")
     old = importlib.util.module_from_spec(spec)
@@ -54,7 +54,8 @@ import numpy as np, bowsaw as bs
 from sklearn.pipeline import make_pipeline
 rng, y = np.random.default_rng(0), np.arange(12) % 2
 bags = [rng.normal([3.0 * label, 0.0], 1.0, size=(20, 2)) for label in y]
-saw = bs.Refinement(bs.KMeansCodebook(6), 3, n_steps=2, start=bs.Annealing(None, n_steps=4))
+words = bs.KMeansCodebook(6, random_state=0)
+saw = bs.Refinement(words, 3, n_steps=2, start=bs.Annealing(None, n_steps=4))
 model = make_pipeline(saw, bs.HistogramClassifier()).fit(bags, y)
 print(hasattr(saw, "set_callbacks"), model.score(bags, y))
 """

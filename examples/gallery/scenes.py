@@ -97,7 +97,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
     for name, found in accuracies.items():
         print(f"{name:<18} {np.mean(found):6.1%}  {min(found):6.1%} {max(found):6.1%}")
 
-    words = bs.Annealing(bs.KMeansCodebook(100), n_kept=10, n_steps=100)
+    words = bs.Annealing(bs.KMeansCodebook(100, random_state=0), n_kept=10, n_steps=100)
     model = recogniser(words).fit(tiles[::4], y[::4])
     picture = tiles[np.flatnonzero(y == "brick")[1]]
     print(f"\nfrom a picture to its name, by {words.n_kept} words: {model.predict([picture])[0]}")

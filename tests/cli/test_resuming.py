@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.cli import evaluate as evaluate_verb
-from bowsaw.clustering.checkpoint import Checkpoint
 from bowsaw.store.catalog import Catalog
 from bowsaw.store.histograms import HistogramWriter
 
@@ -71,7 +71,7 @@ def test_an_interrupted_command_goes_on(
 ):
     # Small steps, so that a small collection has some.
     monkeypatch.setattr("bowsaw.store.extraction.SHARD_IMAGES", 60)
-    monkeypatch.setattr("bowsaw.clustering.kmeans.Checkpoint", partial(Checkpoint, seconds=-1))
+    monkeypatch.setattr("bowsaw.clustering.kmeans.Checkpoint", partial(Checkpoint, interval=-1))
     monkeypatch.setattr("bowsaw.coding.bag_of_words.CHUNK_BAGS", 60)
     home, step, calls = MOMENTS[verb]
     done = Interrupter(getattr(home, step), number, 0)

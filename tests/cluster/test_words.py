@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import bowsaw as bs
-from bowsaw.clustering import kmeans, training_rows
-from bowsaw.clustering.checkpoint import Checkpoint
+from bowsaw.checkpoint import Checkpoint
+from bowsaw.clustering import kmeans, rounds
 from bowsaw.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
@@ -39,7 +39,7 @@ def bags(request, stores):
 
 @pytest.mark.parametrize("sample", [None, 150_000])
 def test_the_words_are_the_same_to_the_bit(client, bags, sample):
-    learner = bs.KMeansCodebook(12, max_iter=3, tol=0, sample=sample, n_jobs=1)
+    learner = bs.KMeansCodebook(12, max_iter=3, tol=0, sample=sample, n_jobs=1, random_state=0)
     here = clone(learner).fit(bags)
     there = clone(learner).set_params(parallel=client).fit(bags)
     assert result(there) == result(here)
@@ -48,7 +48,7 @@ def test_the_words_are_the_same_to_the_bit(client, bags, sample):
 
 def test_bags_may_be_chosen_and_repeated(client, stores):
     bags = stores["uint8"].bags[[7, 3, 3, 18, 2, 0, 12, 11]]
-    learner = bs.KMeansCodebook(5, max_iter=2, sample=50_000, n_jobs=1)
+    learner = bs.KMeansCodebook(5, max_iter=2, sample=50_000, n_jobs=1, random_state=0)
     assert result(clone(learner).set_params(parallel=client).fit(bags)) == result(learner.fit(bags))
 
 
@@ -56,13 +56,13 @@ def test_empty_words_move_to_the_same_far_descriptors(client, stores, monkeypatc
     bags = stores["float32"].bags
     start = np.repeat(bags[0][:1], 40, axis=0).astype(np.float32)
     monkeypatch.setattr(bs.KMeansCodebook, "_start", lambda *_: start.copy())
-    learner = bs.KMeansCodebook(40, max_iter=3, tol=0, n_jobs=1)
+    learner = bs.KMeansCodebook(40, max_iter=3, tol=0, n_jobs=1, random_state=0)
     assert result(clone(learner).set_params(parallel=client).fit(bags)) == result(learner.fit(bags))
 
 
 def die_in_the_middle(calls):
     """Let this worker die when it has summed so many parts."""
-    sum_part = training_rows.sum_part
+    sum_part = rounds.sum_part
 
     def deadly(*arguments):
         nonlocal calls
@@ -71,13 +71,13 @@ def die_in_the_middle(calls):
             os.kill(os.getpid(), signal.SIGKILL)
         return sum_part(*arguments)
 
-    training_rows.sum_part = deadly
+    rounds.sum_part = deadly
 
 
 def test_a_killed_worker_changes_no_word(client, stores):
     bags = stores["float32"].bags
     # A sample is what workers hold in their memory, so a dead one has more to lose.
-    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, sample=200_000, n_jobs=1)
+    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, sample=200_000, n_jobs=1, random_state=0)
     victim = min(client.nthreads())
     pid = client.run(os.getpid)[victim]
     client.run(die_in_the_middle, 10, workers=[victim])
@@ -93,10 +93,10 @@ class StopError(Exception):
 @pytest.mark.parametrize("later", ["cluster", "threads"])
 def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_path, monkeypatch):
     bags = stores["uint8"].bags
-    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, n_jobs=1)
+    learner = bs.KMeansCodebook(9, max_iter=4, tol=0, n_jobs=1, random_state=0)
     expected = clone(learner).fit(bags)
     learner.set_params(checkpoint=tmp_path / "state")
-    monkeypatch.setattr(kmeans, "Checkpoint", partial(Checkpoint, seconds=-1.0))
+    monkeypatch.setattr(kmeans, "Checkpoint", partial(Checkpoint, interval=-1.0))
     save = Checkpoint.save
 
     def save_and_stop(*arguments):
@@ -141,7 +141,7 @@ def test_a_sharpness_is_chosen_alike(client, stores):
 
 def test_a_pipeline_learns_and_codes_on_the_cluster(client, stores):
     bags = stores["uint8"].bags[3:]
-    learner = bs.KMeansCodebook(4, max_iter=2, n_jobs=1)
+    learner = bs.KMeansCodebook(4, max_iter=2, n_jobs=1, random_state=0)
     here = bs.BagOfWords(learner, n_jobs=1)
     there = make_pipeline(
         bs.BagOfWords(clone(learner).set_params(parallel=client), parallel=client)
@@ -160,7 +160,9 @@ def test_bags_in_memory_are_refused(client, kind):
         act([np.array([[0.0], [1.0], [2.0]])])
 
 
-@pytest.mark.parametrize("estimator", [bs.KMeansCodebook(3), bs.BagOfWords([[1.0]])])
+@pytest.mark.parametrize(
+    "estimator", [bs.KMeansCodebook(3, random_state=0), bs.BagOfWords([[1.0]])]
+)
 def test_a_clone_has_the_same_client(client, estimator):
     estimator = clone(estimator).set_params(parallel=client)
     twin = clone(estimator)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 import bowsaw as bs
 
 BOOK = bs.Codebook(np.random.default_rng(5).integers(0, 200, (9, 6)), range(30, 39), scale=512)
-WORDS = bs.KMeansCodebook(9, max_iter=3, n_jobs=1)
+WORDS = bs.KMeansCodebook(9, max_iter=3, n_jobs=1, random_state=0)
 
 ARRAYS = {
     "classifier": bs.HistogramClassifier(),
@@ -24,7 +24,7 @@ ARRAYS = {
 CODERS = {
     "hard": bs.BagOfWords(BOOK),
     "hard, bare array": bs.BagOfWords(BOOK.words / 512),
-    "hard, learned words": bs.BagOfWords(bs.KMeansCodebook(7, max_iter=5)),
+    "hard, learned words": bs.BagOfWords(bs.KMeansCodebook(7, max_iter=5, random_state=0)),
     "soft": bs.BagOfWords(BOOK, coding="soft"),
     "soft, auto": bs.BagOfWords(BOOK, coding="soft", sharpness="auto"),
     "soft, perplexity": bs.BagOfWords(BOOK, coding="soft", perplexity=3.0),
@@ -44,8 +44,8 @@ SELECTORS = {
     "path of learned words": bs.PruningPath(WORDS, sizes=[4]),
 }
 BAGS = {
-    "k-means": bs.KMeansCodebook(7, max_iter=5),
-    "k-means on a sample": bs.KMeansCodebook(7, max_iter=5, sample=100),
+    "k-means": bs.KMeansCodebook(7, max_iter=5, random_state=0),
+    "k-means on a sample": bs.KMeansCodebook(7, max_iter=5, sample=100, random_state=0),
     **CODERS,
     **SELECTORS,
 }

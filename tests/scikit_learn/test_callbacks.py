@@ -22,7 +22,7 @@ def made_bags():
 
 
 DATA = made_bags()
-BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1).fit(DATA).codebook_
+BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1, random_state=0).fit(DATA).codebook_
 
 
 class Ear:
@@ -107,7 +107,9 @@ def test_every_other_fit_begins_and_ends(name):
 
 def test_rounds_of_k_means():
     ear = Ear()
-    trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1).set_callbacks(ear).fit(DATA)
+    trainer = (
+        bs.KMeansCodebook(4, max_iter=50, n_jobs=1, random_state=0).set_callbacks(ear).fit(DATA)
+    )
     assert ear.count("begin", "round") == ear.count("end", "round") == trainer.n_iter_ < 50
 
 
@@ -151,9 +153,11 @@ def test_stops_and_folds_of_a_path():
 
 def test_words_that_are_learned_inside_are_followed():
     for made in (
-        bs.BagOfWords(bs.KMeansCodebook(4, max_iter=2, n_jobs=1)),
-        bs.Annealing(bs.KMeansCodebook(6, max_iter=2, n_jobs=1), 3, n_steps=2),
-        bs.PruningPath(bs.KMeansCodebook(6, max_iter=2, n_jobs=1), sizes=[3], repair=0),
+        bs.BagOfWords(bs.KMeansCodebook(4, max_iter=2, n_jobs=1, random_state=0)),
+        bs.Annealing(bs.KMeansCodebook(6, max_iter=2, n_jobs=1, random_state=0), 3, n_steps=2),
+        bs.PruningPath(
+            bs.KMeansCodebook(6, max_iter=2, n_jobs=1, random_state=0), sizes=[3], repair=0
+        ),
     ):
         ear = Ear()
         made.set_callbacks(ear).fit(DATA, Y)
@@ -201,7 +205,7 @@ def test_a_monitor_scores_a_classifier():
 
 
 def test_k_means_stops_when_it_is_asked():
-    trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1)
+    trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1, random_state=0)
     asked = clone(trainer).set_callbacks(Ear(stop="round", after=2)).fit(DATA)
     assert asked.n_iter_ == 2
     two = clone(trainer).set_params(max_iter=2).fit(DATA)
@@ -276,11 +280,16 @@ def test_nothing_is_drawn_twice(monkeypatch):
 
     monkeypatch.setattr(Progress, "__init__", remember)
     estimators = [
-        bs.KMeansCodebook(4, max_iter=2, verbose=True),
+        bs.KMeansCodebook(4, max_iter=2, verbose=True, random_state=0),
         bs.Annealing(BOOK, 3, n_steps=2, coding="soft", verbose=True),
         refinement(verbose=True),
         bs.PruningPath(BOOK, sizes=[3], repair=0, cv=2, verbose=True),
-        bs.PruningPath(bs.KMeansCodebook(5, max_iter=2, verbose=True), sizes=[3], repair=0, cv=2),
+        bs.PruningPath(
+            bs.KMeansCodebook(5, max_iter=2, verbose=True, random_state=0),
+            sizes=[3],
+            repair=0,
+            cv=2,
+        ),
         bs.Retrained(BOOK, 3, max_iter=2, verbose=True),
     ]
     for estimator in estimators:

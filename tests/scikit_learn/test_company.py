@@ -84,7 +84,8 @@ def test_scikit_learn_chooses_bags_as_it_chooses_rows():
 def test_folds_of_lists_and_of_bags_are_one():
     plain = bs.Bags(BAGS.values.astype(np.float32) / 512, BAGS.offsets)
     model = make_pipeline(
-        bs.BagOfWords(bs.KMeansCodebook(6, max_iter=3)), bs.HistogramClassifier(C=4.0)
+        bs.BagOfWords(bs.KMeansCodebook(6, max_iter=3, random_state=0)),
+        bs.HistogramClassifier(C=4.0),
     )
     one = cross_val_predict(model, plain, Y, cv=3)
     assert cross_val_predict(model, list(plain), Y, cv=3).tolist() == one.tolist()
@@ -122,7 +123,7 @@ def test_pipelines_take_bags(name):
 
 
 def test_a_pipeline_can_end_in_a_table():
-    pipeline = make_pipeline(bs.KMeansCodebook(4), bs.BagOfWords(BOOK))
+    pipeline = make_pipeline(bs.KMeansCodebook(4, random_state=0), bs.BagOfWords(BOOK))
     table = pipeline.set_output(transform="pandas").fit_transform(BAGS)
     assert table.columns.tolist() == BOOK.names().tolist()
     assert pipeline.get_feature_names_out().tolist() == BOOK.names().tolist()
@@ -130,13 +131,15 @@ def test_a_pipeline_can_end_in_a_table():
     described = make_pipeline(bs.DenseSift(), bs.BagOfWords(BOOK))
     assert described.get_feature_names_out().tolist() == BOOK.names().tolist()
     with config_context(transform_output="pandas"):
-        again = make_pipeline(bs.KMeansCodebook(4), bs.BagOfWords(BOOK)).fit_transform(BAGS)
+        again = make_pipeline(
+            bs.KMeansCodebook(4, random_state=0), bs.BagOfWords(BOOK)
+        ).fit_transform(BAGS)
     assert again.equals(table)
 
 
 def test_tables_everywhere_disturb_nobody():
     # Refinement checks itself, the path estimates: both code with transformers inside.
-    words = bs.KMeansCodebook(8, max_iter=2)
+    words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
     saws = [
         bs.Refinement(words, 3, start=bs.Annealing(BOOK, n_steps=3), n_steps=2, n_folds=1),
         bs.PruningPath(words, sizes=[4], repair=1, cv=2, refine=1),
@@ -184,7 +187,7 @@ def test_pictures_go_through_a_pipeline_to_a_class():
     y = np.arange(24) % 2
     pipeline = make_pipeline(
         bs.DenseSift(),
-        bs.Annealing(bs.KMeansCodebook(20), n_kept=5, n_steps=20),
+        bs.Annealing(bs.KMeansCodebook(20, random_state=0), n_kept=5, n_steps=20),
         bs.HistogramClassifier(),
     )
     assert pipeline.fit(pictures[:12], y[:12]).score(pictures[12:], y[12:]) == 1
@@ -197,7 +200,7 @@ def test_a_grid_search_chooses_the_number_of_words():
     pipeline = Pipeline(
         [
             ("watch", Watcher()),
-            ("code", bs.BagOfWords(codebook=bs.KMeansCodebook(max_iter=3))),
+            ("code", bs.BagOfWords(codebook=bs.KMeansCodebook(max_iter=3, random_state=0))),
             ("classify", LinearSVC(C=100)),
         ]
     )
@@ -208,7 +211,7 @@ def test_a_grid_search_chooses_the_number_of_words():
     for n_words in sizes:
         scores = []
         for train, test in folds.split(np.zeros(len(Y)), Y):
-            book = bs.KMeansCodebook(n_words, max_iter=3).fit(BAGS[train]).codebook_
+            book = bs.KMeansCodebook(n_words, max_iter=3, random_state=0).fit(BAGS[train]).codebook_
             coder = bs.BagOfWords(book)
             machine = LinearSVC(C=100).fit(coder.transform(BAGS[train]), Y[train])
             scores.append(machine.score(coder.transform(BAGS[test]), Y[test]))
@@ -228,7 +231,12 @@ def test_a_grid_search_chooses_the_coding():
 
 def test_a_grid_search_chooses_words_sharpness_score_and_size_on_two_processes():
     pipeline = make_pipeline(
-        bs.Annealing(bs.KMeansCodebook(max_iter=2, n_jobs=1), n_steps=4, coding="soft", n_jobs=1),
+        bs.Annealing(
+            bs.KMeansCodebook(max_iter=2, n_jobs=1, random_state=0),
+            n_steps=4,
+            coding="soft",
+            n_jobs=1,
+        ),
         bs.HistogramClassifier(C=4.0),
     )
     grid = {
@@ -248,7 +256,7 @@ def test_a_grid_search_chooses_words_sharpness_score_and_size_on_two_processes()
     folds = StratifiedKFold(2).split(np.zeros(len(Y)), Y)
     rights = []
     for train, test in folds:
-        book = bs.KMeansCodebook(8, max_iter=2).fit(BAGS[train]).codebook_
+        book = bs.KMeansCodebook(8, max_iter=2, random_state=0).fit(BAGS[train]).codebook_
         saw = bs.Annealing(
             book, 3, n_steps=4, coding="soft", sharpness=80.0, score="relevance"
         ).fit(BAGS[train], Y[train])
@@ -260,7 +268,7 @@ def test_a_grid_search_chooses_words_sharpness_score_and_size_on_two_processes()
 
 
 def test_a_grid_search_over_whole_methods():
-    words = bs.KMeansCodebook(8, max_iter=2)
+    words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
     pipeline = Pipeline([("saw", bs.RandomSubset(words, 3)), ("classify", LinearSVC(C=100))])
     saws = [bs.RandomSubset(words, 3), bs.Ranked(words, 3), bs.BottleneckSelector(words, 3)]
     search = GridSearchCV(pipeline, {"saw": saws, "saw__n_kept": [2, 4]}, cv=2, error_score="raise")
@@ -270,8 +278,10 @@ def test_a_grid_search_over_whole_methods():
 
 
 def test_words_that_are_learned_inside_are_those_that_are_learned_before():
-    book = bs.KMeansCodebook(8, max_iter=2).fit(BAGS).codebook_
-    inside = bs.Annealing(bs.KMeansCodebook(8, max_iter=2), 3, n_steps=10).fit(BAGS, Y)
+    book = bs.KMeansCodebook(8, max_iter=2, random_state=0).fit(BAGS).codebook_
+    inside = bs.Annealing(bs.KMeansCodebook(8, max_iter=2, random_state=0), 3, n_steps=10).fit(
+        BAGS, Y
+    )
     before = bs.Annealing(book, 3, n_steps=10).fit(BAGS, Y)
     assert inside.codebook_ == before.codebook_
     assert inside.codebook_.trained_on.tolist() == list(range(30))

@@ -39,7 +39,7 @@ def made_bags():
 
 
 BAGS = made_bags()
-BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1).fit(BAGS).codebook_
+BOOK = bs.KMeansCodebook(8, max_iter=3, n_jobs=1, random_state=0).fit(BAGS).codebook_
 HISTOGRAMS = bs.BagOfWords(BOOK).transform(BAGS)
 
 

@@ -107,7 +107,7 @@ def test_retraining_is_k_means_at_the_small_size():
 def test_retraining_can_use_other_images_than_those_of_fit():
     other = bs.Bags(RANDOM.integers(0, 200, (60, 3)).astype(np.uint8), [0, 20, 60], scale=256)
     saw = Retrained(BOOK, 4, bags=other, n_jobs=1).fit(BAGS)
-    assert saw.codebook_ == bs.KMeansCodebook(4, n_jobs=1).fit(other).codebook_
+    assert saw.codebook_ == bs.KMeansCodebook(4, n_jobs=1, random_state=0).fit(other).codebook_
     assert saw.transform(BAGS).shape == (3, 4)
 
 

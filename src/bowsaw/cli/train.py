@@ -6,6 +6,7 @@ import argparse
 import shlex
 import time
 
+from bowsaw.checkpoint import remove_checkpoint
 from bowsaw.cli.command import Command, Verb, counted, duration
 from bowsaw.cli.options import (
     add_jobs,
@@ -44,6 +45,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"{text} (default: {shown})",
         )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="start again instead of continuing"
+    )
     add_jobs(parser, KMeansCodebook)
     add_scheduler(parser)
     add_split(parser)
@@ -62,19 +66,23 @@ def _run(command: Command) -> None:
         f"({'all of them' if options.part == 'all' else 'part ' + options.part})"
     )
     begin = time.perf_counter()
+    partial = f"{options.output}.partial"
+    if options.overwrite:
+        remove_checkpoint(partial)
     trained = KMeansCodebook(
         n_words=options.n_words,
         max_iter=options.max_iter,
         tol=options.tol,
         sample=options.sample,
         random_state=options.seed,
-        checkpoint=f"{options.output}.partial",
+        checkpoint=partial,
         n_jobs=options.jobs,
         parallel=options.scheduler,
         verbose=not command.quiet,
     ).fit(bags)
     book = trained.codebook_.with_provenance(store=store.digest, **part_record(options))
     save(book, options.output)
+    remove_checkpoint(partial)
     command.say(
         f"{options.output}: {counted(book.n_words, 'word')} of {book.n_dims} dimensions, mean "
         f"squared distance {trained.objective_:.4f} after {counted(trained.n_iter_, 'round')}, "

@@ -1,1 +1,5 @@
-"""Learning the words."""
+"""Clustering: training of codebooks."""
+
+from bowsaw.clustering.kmeans import KMeansCodebook
+
+__all__ = ["KMeansCodebook"]

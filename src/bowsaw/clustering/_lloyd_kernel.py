@@ -1,4 +1,4 @@
-"""Sums of the descriptors of each word: arrays in, arrays out."""
+"""Sums of the descriptors of each word."""
 
 from __future__ import annotations
 

@@ -1,34 +1,30 @@
-"""Learning words by k-means: Lloyd's algorithm on every descriptor.
+"""k-means codebooks: Lloyd's algorithm on every descriptor.
 
 **The problem.** Choose n_words points that minimise the mean squared distance of the descriptors to
 their nearest point. Lloyd's algorithm: assign each descriptor to its nearest word, move each word
 to the mean of its descriptors, repeat.
 
-**What is particular here.**
+**Specifics.**
 
 - Every descriptor is used unless the user asks for a ``sample``.
-- The start is k-means++ on a sample of ``init_sample`` descriptors a word.
-- The assignment is exact (``bowsaw.nearest``): the word of the round before is its first guess,
-  which rules out most others.
+- The start is k-means++ on a sample of ``init_sample`` descriptors per word.
+- The assignment is exact (``bowsaw.nearest``) and starts from the word of the round before, which
+  rules out most others.
 - A word without descriptors moves to the descriptor that is farthest from its own word.
 - It stops after ``max_iter`` rounds, when nothing changes, or when the objective falls by less than
   ``tol`` of itself.
 
-**Cost** of a round: 2 · n_dims · n_words operations a descriptor at most. **Memory**: one part's
-sums a thread (8 · n_words · n_dims bytes), and 4 bytes a descriptor for the word of the round
-before, left out when that is more than 256 MiB. The start holds two float32 copies of its sample
-and 64 distances for each of its rows: about 200 MB for 5000 words of 128 dimensions. Descriptors
-are read a block at a time.
+**Cost** of a round: at most 2 · n_dims · n_words operations per descriptor. **Memory**: the sums of
+one part per thread (8 · n_words · n_dims bytes), and 4 bytes per descriptor for the word of the
+round before, up to 256 MiB. The start holds two float32 copies of its sample and 64 distances per
+row: about 200 MB for 5000 words of 128 dimensions. Descriptors are read a block at a time.
 
-**The same on any number of threads and machines.** Parts have fixed limits, and sums are taken in a
-fixed order (``rounds``). On a cluster workers assign and sum up (``training_rows``); the start and
-everything else is done here.
+**Invariants.** The words do not depend on the number of threads or machines (``rounds``), nor on
+interruptions: a checkpoint is the state after a round that another follows.
 """
 
 from __future__ import annotations
 
-import numbers
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from os import PathLike
@@ -40,52 +36,52 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
-from bowsaw.clustering.checkpoint import Checkpoint
+from bowsaw.checkpoint import Checkpoint, estimator_settings
+from bowsaw.clustering.rounds import LocalRows, RemoteRows, draw_numbers
 from bowsaw.clustering.seeding import kmeans_plus_plus
-from bowsaw.clustering.training_rows import LocalRows, RemoteRows, draw_numbers
 from bowsaw.codebook import Codebook
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.parallel.cluster import Cluster, connected
 from bowsaw.parallel.estimator import OnCluster
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.validation import check_int
+from bowsaw.validation import check_int, check_real
 
 
-class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
+class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
     OnCluster,
     CallbackSupport,
     OneToOneFeatureMixin,
     TransformerMixin,
     BaseEstimator,
-    auto_wrap_output_keys=None,  # Bags are no table
+    auto_wrap_output_keys=None,  # Bags are not a table
 ):
     """Learn a codebook by k-means.
 
     Parameters
     ----------
     n_words : int, default=1000
-        How many words.
+        Number of words.
     max_iter : int, default=25
-        Rounds at most.
+        Maximum number of rounds.
     tol : float, default=1e-4
         Stop when the objective falls by less than this share of itself.
     sample : int or None, default=None
         Learn from this many descriptors, drawn at random; None uses every descriptor.
     init_sample : int, default=32
-        The start is drawn from this many descriptors a word.
-    random_state : int, RandomState or None, default=0
+        The start is drawn from this many descriptors per word.
+    random_state : int, RandomState or None, default=None
         The same seed gives the same words, on any number of threads.
     checkpoint : path-like or None, default=None
-        A file to write the state to, every few seconds: a fit that was interrupted goes on from it
-        and gives the same words; removed at the end.
+        A file for the state, written every few seconds. An interrupted fit with the same
+        parameters, bags and seed continues from it and gives the same words; anything else is
+        refused. ``fit`` does not remove it: do so once the words are saved.
     n_jobs : int or None, default=-1
         Threads.
     parallel : distributed.Client, str or None, default=None
-        A client of Dask, or the address of its scheduler: workers read the descriptors and sum up,
-        instead of threads. The bags must be those of a store that workers see under the same path.
-        The words are the same.
+        A Dask client, or the address of a scheduler: its workers read and assign the descriptors
+        instead of threads. The bags must come from a store that workers see under the same path.
     verbose : bool, default=False
         Show progress and the objective on a terminal.
 
@@ -99,7 +95,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
     objectives_ : list of float
         The objective of each round.
     n_iter_ : int
-        Rounds done.
+        Number of rounds.
     counts_ : ndarray of shape (n_words,), int64
         Descriptors of each word in the last round.
 
@@ -121,7 +117,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
         tol: float = 1e-4,
         sample: int | None = None,
         init_sample: int = 32,
-        random_state: Any = 0,
+        random_state: Any = None,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = -1,
         parallel: Any = None,
@@ -145,7 +141,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
         Parameters
         ----------
         X : Bags or list of arrays
-            Training bags; may lie on disk.
+            Training bags; may be on disk.
         y : ignored
         """
         self._validate()
@@ -168,7 +164,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
                     f"n_words must be at most the number of distinct descriptors ({n_distinct}); "
                     f"got {self.n_words}. Use more images or ask for fewer words."
                 )
-            saved = Checkpoint(self.checkpoint, self._fingerprint(bags, data.n_descriptors, seed))
+            saved = Checkpoint(self.checkpoint, self._fingerprint(bags, seed))
             show = bool(self.verbose) and not task.observed
             with Progress("k-means", self.max_iter, show=show) as bar:
                 words, objectives, counts = self._lloyd(data, bags.scale, seed, saved, bar, task)
@@ -183,14 +179,13 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
             provenance=self._provenance(bags, data.n_descriptors, seed),
             trained_on=bags.digests,
         )
-        saved.remove()
 
     def transform(self, X: Bags | Iterable[ArrayLike]) -> Bags:
-        """Return the bags unchanged, so that a pipeline may hold the training of its words."""
+        """Return the bags unchanged, so that a pipeline can contain the training of its words."""
         return as_bags(X)
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Do nothing: Bags are no table. Lets a pipeline ask for tables at its end."""
+        """Do nothing: Bags are not a table. A pipeline may still ask for tables at its end."""
         return self
 
     def _lloyd(
@@ -202,9 +197,12 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
         bar: Progress,
         task: Task,
     ) -> tuple[NDArray[np.float32], list[float], NDArray[np.int64]]:
-        words, objectives = saved.load(self.max_iter) or (self._start(data, seed), [])
+        before = saved.load()
+        if before is None:
+            words, objectives = self._start(data, seed), []
+        else:
+            words, objectives = before[1]["words"], list(before[0]["objectives"])
         bar.step(len(objectives))
-        written = time.monotonic()
         while True:
             with task.part("round"):
                 round_ = data.assign(words)
@@ -217,9 +215,8 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
             words = moved
             if settled or still or task.stopped or len(objectives) >= self.max_iter:
                 return words, objectives, round_.counts
-            if time.monotonic() - written > saved.seconds:
-                saved.save(words, objectives)
-                written = time.monotonic()
+            if saved.due:
+                saved.save({"objectives": objectives}, {"words": words})
 
     def _training_rows(
         self, bags: Bags, seed: int, cluster: Cluster | None
@@ -238,33 +235,23 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
         rows = data.draw(n_rows, rng).astype(np.float32)
         drawn = rows[kmeans_plus_plus(rows, self.n_words, rng, self.n_jobs)]
         if len(drawn) < self.n_words:
-            # The sample had too few distinct rows; the data have enough, so take them from there.
+            # The sample has too few distinct rows; the data have enough.
             drawn = _fill_up(data, drawn, self.n_words)
         return np.ascontiguousarray(drawn)
 
     def _validate(self) -> None:
-        for name, least in (("n_words", 1), ("max_iter", 1), ("init_sample", 1)):
-            check_int(getattr(self, name), name, least)
-        if self.sample is not None and not (_is_whole(self.sample) and self.sample >= self.n_words):
-            raise ParameterError(
-                f"sample must be a whole number from n_words = {self.n_words} up, or None for "
-                f"every descriptor; got {self.sample!r}."
-            )
-        if not isinstance(self.tol, numbers.Real) or not 0 <= float(self.tol) < np.inf:
-            raise ParameterError(f"tol must be a finite number from 0 up; got {self.tol!r}.")
+        for name in ("n_words", "max_iter", "init_sample"):
+            check_int(getattr(self, name), name, 1)
+        if self.sample is not None:
+            remedy = "It must be at least n_words, or None for every descriptor."
+            check_int(self.sample, "sample", int(self.n_words), remedy=remedy)
+        check_real(self.tol, "tol", 0)
 
-    def _fingerprint(self, bags: Bags, n_descriptors: int, seed: int) -> dict[str, Any]:
-        return {
-            "n_words": int(self.n_words),
-            "tol": float(self.tol),
-            "init_sample": int(self.init_sample),
-            "sample": None if self.sample is None else int(self.sample),
-            "seed": seed,
-            "n_descriptors": n_descriptors,
-            "content": bags.digest() if self.checkpoint is not None else None,
-            "description": bags.description,
-            "version": __version__,
-        }
+    def _fingerprint(self, bags: Bags, seed: int) -> dict[str, Any]:
+        if self.checkpoint is None:
+            return {}
+        settings = estimator_settings(self)
+        return {**settings, "seed": seed, "bags": bags.digest(), "version": __version__}
 
     def _provenance(self, bags: Bags, n_descriptors: int, seed: int) -> dict[str, Any]:
         return {
@@ -290,10 +277,6 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn's
         tags.no_validation = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _distinct_up_to(data: LocalRows | RemoteRows, limit: int) -> int:
@@ -323,5 +306,5 @@ def _fill_up(
 
 
 def _without_signed_zero(rows: NDArray[Any]) -> NDArray[Any]:
-    # Adding zero turns -0.0 into 0.0, which is the same descriptor under other bytes.
+    # Adding zero turns -0.0 into 0.0: the same descriptor, other bytes.
     return np.asarray(rows + rows.dtype.type(0))

@@ -1,16 +1,30 @@
-"""One round of Lloyd's algorithm: the sums of each word's descriptors, and what becomes of them.
+"""Rounds of Lloyd's algorithm, by threads of this process or on a cluster.
 
-Descriptors are taken a part of ``PART_ROWS`` at a time. Within a part sums are taken in float64 in
-the order of the descriptors, the parts of a group are added in order, and so are the groups. These
-limits depend on the number of descriptors alone. So a sum has one value, to the bit, whether the
-parts of a group are summed by threads of this process or a group by a worker on another machine,
-of which only the sums come back: 8 · n_words · (n_dims + 1) bytes.
+``LocalRows`` and ``RemoteRows`` have the same interface (``n_descriptors``, ``blocks``, ``draw``,
+``assign``, ``close``) and give the same results, bit for bit: descriptors are summed in parts of
+``PART_ROWS`` rows, in float64 and in order; the parts of a group are added in order, and so are the
+groups. These limits depend on the number of descriptors alone. From a worker only the sums of a
+group come back: 8 · n_words · (n_dims + 1) bytes.
+
+On a cluster a round sends the words to the workers, and for each group the names and places of its
+bags; workers read their groups from the store. The rows of a ``sample`` are read once and held by
+the workers, because reading single rows of a store takes longer than a round; those of a lost
+worker are read again by another.
+
+The search for the nearest word starts at the word of the round before (the *guess*), which changes
+the time only. Each process stores the guesses of its own descriptors, up to ``GUESS_BYTES``.
 """
 
 from __future__ import annotations
 
+import threading
+import uuid
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +32,19 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.clustering._lloyd_kernel import add_rows
 from bowsaw.nearest.search import WordSearch
+from bowsaw.parallel import ordered_map
+from bowsaw.parallel.cluster import Cluster
+from bowsaw.store.located import Located, rows_at
 
 PART_ROWS = 16384
 GROUP_PARTS, MOST_GROUPS = 4, 4096
-"""A group has so many parts, or more where there would be more than so many groups."""
-
-_FARTHEST = 32
+"""Parts per group, or more where there would be more than ``MOST_GROUPS`` groups."""
+GUESS_BYTES = 256 * 2**20
+_N_FARTHEST = 32
 
 
 def parts_in_group(n_descriptors: int) -> int:
-    """Return how many parts a group has.
+    """Return the number of parts per group.
 
     Examples
     --------
@@ -38,44 +55,38 @@ def parts_in_group(n_descriptors: int) -> int:
     return max(GROUP_PARTS, -(-n_parts // MOST_GROUPS))
 
 
+# -- sums ------------------------------------------------------------------------------------------
+
+
 @dataclass
 class Sums:
-    """What a part, a group or all of the descriptors amount to.
-
-    Attributes
-    ----------
-    sums : ndarray of float64, shape (n_words, n_dims)
-        Of each word's descriptors.
-    counts : ndarray of int64, shape (n_words,)
-        Descriptors of each word.
-    totals : list of float
-        The squared distances of each part, added up: a list, so that the order of adding them does
-        not depend on groups.
-    rows, distances : ndarray of float32, shapes (n, n_dims) and (n,)
-        The descriptors that are farthest from their words, farthest first.
-    """
+    """Sums over a part, a group or all of the descriptors."""
 
     sums: NDArray[np.float64]
+    """Of each word's descriptors, ``(n_words, n_dims)``."""
     counts: NDArray[np.int64]
+    """Descriptors of each word, ``(n_words,)``."""
     totals: list[float]
+    """The summed squared distance of each part; a list, so that groups do not change the order."""
     rows: NDArray[np.float32]
+    """The descriptors farthest from their words, farthest first."""
     distances: NDArray[np.float32]
+    """Their squared distances."""
 
     def add(self, other: Sums) -> None:
-        """Add what follows in the order of the descriptors."""
+        """Add the sums of the descriptors that follow."""
         self.sums += other.sums
         self.counts += other.counts
         self.totals += other.totals
         rows = np.concatenate([self.rows, other.rows])
         distances = np.concatenate([self.distances, other.distances])
-        order = np.argsort(-distances, kind="stable")[:_FARTHEST]
-        self.rows, self.distances = rows[order], distances[order]
+        self.rows, self.distances = _farthest(rows, distances)
 
 
 def sum_part(
     data: Bags, limits: tuple[int, int], search: WordSearch, guess: NDArray[np.int32] | None
 ) -> Sums:
-    """Assign a part of the descriptors and sum up; ``guess`` (of all) is read and renewed."""
+    """Assign a part of the descriptors and sum up; ``guess`` (of all) is read and updated."""
     n_words, n_dims = search.exact_words.shape
     sums = np.zeros((n_words, n_dims), dtype=np.float64)
     counts = np.zeros(n_words, dtype=np.int64)
@@ -83,19 +94,25 @@ def sum_part(
     for start in range(*limits, search.block_rows):
         stop = min(start + search.block_rows, limits[1])
         rows = search.read(data, start, stop)
-        # A guess of -1 marks the first round, when there is nothing to go by.
-        known = guess is not None and guess[start] >= 0
-        found = search.find(rows, guess[start:stop] if known and guess is not None else None)
+        # A guess of -1 marks the first round.
+        known = guess[start:stop] if guess is not None and guess[start] >= 0 else None
+        found = search.find(rows, known)
         if guess is not None:
             guess[start:stop] = found.code
         add_rows(rows, found.code, sums, counts)
         total += float(found.nearest.sum(dtype=np.float64))
-        order = np.argsort(-found.nearest, kind="stable")[:_FARTHEST]
-        far_rows.append(rows[order])
-        far_distances.append(found.nearest[order])
-    rows, distances = np.concatenate(far_rows), np.concatenate(far_distances)
-    order = np.argsort(-distances, kind="stable")[:_FARTHEST]
-    return Sums(sums, counts, [total], rows[order], distances[order])
+        far = _farthest(rows, found.nearest)
+        far_rows.append(far[0])
+        far_distances.append(far[1])
+    rows, distances = _farthest(np.concatenate(far_rows), np.concatenate(far_distances))
+    return Sums(sums, counts, [total], rows, distances)
+
+
+def _farthest(
+    rows: NDArray[np.float32], distances: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    order = np.argsort(-distances, kind="stable")[:_N_FARTHEST]
+    return rows[order], distances[order]
 
 
 def fold(parts: Iterable[Sums], size: int) -> Iterator[Sums]:
@@ -115,27 +132,24 @@ def fold(parts: Iterable[Sums], size: int) -> Iterator[Sums]:
 
 @dataclass(frozen=True)
 class Round:
-    """One assignment of all descriptors.
-
-    ``sums`` and ``counts`` are those of each word's descriptors, ``objective`` the mean squared
-    distance in stored units, ``farthest`` the rows farthest from their words, farthest first.
-    """
+    """One assignment of all descriptors: the fields of ``Sums``."""
 
     sums: NDArray[np.float64]
     counts: NDArray[np.int64]
     objective: float
+    """Mean squared distance, in stored units."""
     farthest: NDArray[np.float32]
 
     @classmethod
     def of(cls, groups: Iterator[Sums]) -> Round:
-        """Add up all groups of the descriptors, in their order; there must be one."""
-        whole = next(groups)
+        """Add all groups of the descriptors, in order; there must be at least one."""
+        every = next(groups)
         for group in groups:
-            whole.add(group)
+            every.add(group)
         total = 0.0
-        for part in whole.totals:
+        for part in every.totals:
             total += part
-        return cls(whole.sums, whole.counts, total / int(whole.counts.sum()), _unlike(whole.rows))
+        return cls(every.sums, every.counts, total / int(every.counts.sum()), _unlike(every.rows))
 
     def words(self, old: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the means; a word without descriptors moves to a far descriptor instead."""
@@ -147,6 +161,163 @@ class Round:
 
 
 def _unlike(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Drop repeated rows and keep the order, so that two empty words do not move to one place."""
+    """Drop repeated rows and keep the order, so that no two empty words become equal."""
     _, first = np.unique(rows, axis=0, return_index=True)
     return rows[np.sort(first)]
+
+
+# -- descriptors -----------------------------------------------------------------------------------
+
+
+class LocalRows:
+    """Descriptors that this process reads; ``chosen`` are the rows of a sample, rising."""
+
+    def __init__(
+        self, bags: Bags, n_jobs: int | None, chosen: NDArray[np.int64] | None = None
+    ) -> None:
+        self._data = bags if chosen is None else Bags(rows_at(bags, chosen))
+        self._n_jobs = n_jobs
+        self.n_descriptors = self._data.n_descriptors
+        keeps_guess = 4 * self.n_descriptors <= GUESS_BYTES
+        self._guess = np.full(self.n_descriptors, -1, dtype=np.int32) if keeps_guess else None
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield all descriptors in order, in stored units and dtype."""
+        for start, stop in self._data.blocks(PART_ROWS):
+            yield self._data.read(start, stop, dtype=self._data.dtype)
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw descriptors without replacement, in their order."""
+        return rows_at(self._data, draw_numbers(self.n_descriptors, n_rows, rng))
+
+    def assign(self, words: NDArray[np.float32]) -> Round:
+        """Assign every descriptor to its nearest word and sum up."""
+        one = partial(sum_part, self._data, search=WordSearch(words), guess=self._guess)
+        parts = ordered_map(one, self._data.blocks(PART_ROWS), self._n_jobs)
+        return Round.of(fold(parts, parts_in_group(self.n_descriptors)))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class RemoteRows:
+    """Descriptors of a store that the workers of a cluster read; ``chosen`` as in LocalRows."""
+
+    def __init__(
+        self, bags: Bags, cluster: Cluster, chosen: NDArray[np.int64] | None = None
+    ) -> None:
+        self._bags = bags
+        self._cluster = cluster
+        self._chosen = chosen
+        self._located = Located.of(bags)
+        self._offsets = bags.offsets
+        self.n_descriptors = bags.n_descriptors if chosen is None else len(chosen)
+        self._group_rows = PART_ROWS * parts_in_group(self.n_descriptors)
+        self._name = uuid.uuid4().hex
+        cluster.check(self._located.landmarks())
+        self._held = cluster.keep(read_share, () if chosen is None else self._shares(chosen))
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield all descriptors in order, in stored units and dtype."""
+        for start in range(0, self.n_descriptors, PART_ROWS):
+            stop = min(start + PART_ROWS, self.n_descriptors)
+            if self._chosen is None:
+                yield self._bags.read(start, stop, dtype=self._bags.dtype)
+            else:
+                yield rows_at(self._bags, self._chosen[start:stop])
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw descriptors without replacement, in their order."""
+        numbers = draw_numbers(self.n_descriptors, n_rows, rng)
+        return rows_at(self._bags, numbers if self._chosen is None else self._chosen[numbers])
+
+    def assign(self, words: NDArray[np.float32]) -> Round:
+        """Assign every descriptor to its nearest word and sum up."""
+        groups = self._groups() if self._chosen is None else self._held
+        with (
+            self._cluster.shared(WordSearch, words) as search,
+            closing(
+                self._cluster.ordered_map(sum_group, groups, search, self._name, homes=True)
+            ) as sums,
+        ):
+            return Round.of(sums)
+
+    def close(self) -> None:
+        """Release the rows that workers hold."""
+        for future in self._held:
+            future.release()
+
+    def _groups(self) -> Iterator[tuple[int, Located]]:
+        for number, start in enumerate(range(0, self.n_descriptors, self._group_rows)):
+            stop = min(start + self._group_rows, self.n_descriptors)
+            yield number, self._located.rows(start, stop, self._offsets)
+
+    def _shares(self, chosen: NDArray[np.int64]) -> Iterator[tuple[int, Located, NDArray[Any]]]:
+        for number, start in enumerate(range(0, len(chosen), self._group_rows)):
+            rows = chosen[start : start + self._group_rows]
+            yield number, *self._located.around(rows, self._offsets)
+
+
+def draw_numbers(n: int, n_drawn: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw numbers below ``n`` without replacement, rising."""
+    numbers: NDArray[np.int64] = rng.choice(n, n_drawn, replace=False, shuffle=False)
+    return np.sort(numbers)
+
+
+# -- on workers ------------------------------------------------------------------------------------
+
+
+def read_share(share: tuple[int, Located, NDArray[np.int64]]) -> tuple[int, NDArray[Any]]:
+    """Read the sampled rows of a group."""
+    number, located, rows = share
+    return number, rows_at(located.open(), rows)
+
+
+def sum_group(group: tuple[int, Located | NDArray[Any]], search: WordSearch, name: str) -> Sums:
+    """Assign a group of the descriptors and sum up."""
+    number, where = group
+    n_rows = int(where.counts.sum()) if isinstance(where, Located) else len(where)
+    guess = _guesses.take((name, number), n_rows)
+    limits = [(s, min(s + PART_ROWS, n_rows)) for s in range(0, n_rows, PART_ROWS)]
+    parts = (
+        sum_part(data, (0, stop - start), search, guess[start:stop])
+        for (start, stop), data in zip(limits, _open_parts(where, limits), strict=True)
+    )
+    total = next(fold(parts, len(limits)))
+    _guesses.put((name, number), guess)
+    return total
+
+
+def _open_parts(where: Located | NDArray[Any], limits: list[tuple[int, int]]) -> Iterator[Bags]:
+    """Yield the parts of a group, one open at a time.
+
+    Dask counts pages of mapped files as memory of the worker: a large group that stays open would
+    pause or kill it.
+    """
+    if not isinstance(where, Located):
+        yield from (Bags(where[start:stop]) for start, stop in limits)
+        return
+    offsets = np.concatenate(([0], np.cumsum(where.counts)))
+    yield from (where.rows(start, stop, offsets).open() for start, stop in limits)
+
+
+class _Guesses:
+    """The guesses of the groups that this process has summed last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, int], NDArray[np.int32]] = OrderedDict()
+
+    def take(self, key: tuple[str, int], n_rows: int) -> NDArray[np.int32]:
+        with self._lock:
+            known = self._known.pop(key, None)
+        return np.full(n_rows, -1, dtype=np.int32) if known is None else known
+
+    def put(self, key: tuple[str, int], guess: NDArray[np.int32]) -> None:
+        with self._lock:
+            self._known[key] = guess
+            while sum(known.nbytes for known in self._known.values()) > GUESS_BYTES:
+                self._known.popitem(last=False)
+
+
+_guesses = _Guesses()

@@ -1,17 +1,18 @@
-"""k-means++: where the words begin (Arthur and Vassilvitskii 2007).
+"""k-means++: the initial words (Arthur and Vassilvitskii 2007).
 
 **The problem.** Draw words one after the other from a sample of descriptors, each with probability
 proportional to D²(x), its squared distance to the nearest word drawn so far. Done literally, that
-is one pass over the sample a word, with matrix-vector products that run at the speed of memory.
+is one pass over the sample per word, limited by the bandwidth of memory.
 
-**The method.** Candidates are drawn a batch at a time from the D² of the moment and their distances
-computed by one matrix product. Then they are looked at in order: a candidate drawn with weight
-D²_then is accepted with probability D²_now / D²_then. That is rejection sampling, so each accepted
-word has exactly the distribution that k-means++ asks for; only the arithmetic is in batches.
+**The method.** Candidates are drawn in batches from the current D², their distances computed by one
+matrix product. Then, in order, a candidate drawn with weight D²_then is accepted with probability
+D²_now / D²_then. This is rejection sampling: each accepted word has exactly the distribution of
+k-means++.
 
-Cost: 2 · n_dims · n_words operations a sampled descriptor, in BLAS. Distances are in float32 and
-D² of a drawn descriptor itself is set to 0, so no descriptor is drawn twice; equal descriptors are
-at distance 0 and cannot be drawn either.
+**Cost.** 2 · n_dims · n_words operations per sampled descriptor, in BLAS.
+
+**Invariants.** Distances are in float32; D² of a drawn descriptor is set to 0 and equal descriptors
+are at distance 0, so no descriptor is drawn twice.
 """
 
 from __future__ import annotations
@@ -29,23 +30,10 @@ _SLICE = 8192
 def kmeans_plus_plus(
     rows: NDArray[np.float32], n_words: int, rng: np.random.Generator, n_jobs: int | None = 1
 ) -> NDArray[np.int64]:
-    """Return the positions of ``n_words`` rows drawn by k-means++.
+    """Return the distinct positions of ``n_words`` rows drawn by k-means++, in the order drawn.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_dims), float32
-        The sample; must hold at least ``n_words`` distinct rows, or fewer are returned.
-    n_words : int
-        How many to draw.
-    rng : numpy.random.Generator
-        The source of chance; the result depends on it alone.
-    n_jobs : int or None, default=1
-        Threads.
-
-    Returns
-    -------
-    ndarray of shape (n_drawn,), int64
-        Distinct positions in the order drawn.
+    Fewer are returned where ``rows`` has fewer distinct rows. The result depends on ``rng``, not on
+    ``n_jobs``.
 
     Examples
     --------
@@ -70,11 +58,11 @@ def kmeans_plus_plus(
         size = min(BATCH, n_words - len(drawn), max(1, len(drawn) // 2))
         places = rng.random(size) * cumulative[-1]
         picks = np.minimum(np.searchsorted(cumulative, places, side="right"), len(rows) - 1)
-        lots = rng.random(size)
+        chances = rng.random(size)
         distances = _distances(centred, norms, picks.tolist(), n_jobs)
         before = nearest[picks]
         for column, pick in enumerate(picks.tolist()):
-            if nearest[pick] > 0 and lots[column] * before[column] <= nearest[pick]:
+            if nearest[pick] > 0 and chances[column] * before[column] <= nearest[pick]:
                 drawn.append(pick)
                 np.minimum(nearest, distances[:, column], out=nearest)
                 nearest[pick] = 0.0
@@ -86,8 +74,7 @@ def _distances(
 ) -> NDArray[np.float32]:
     """Squared distances of all rows to the picked ones, ``(n_rows, n_picks)``.
 
-    Rounding can leave a little distance between equal rows, which would let a second copy of a
-    drawn row be drawn: what is below the rounding error counts as 0.
+    Distances below the rounding error are 0, so that no copy of a drawn row is drawn.
     """
     chosen = rows[picks]
     out = np.empty((len(rows), len(picks)), dtype=np.float32, order="F")

@@ -13,7 +13,12 @@ from pathlib import Path
 from sklearn.base import clone
 
 from bowsaw._version import __version__
-from bowsaw.checkpoint import estimator_settings, fingerprint, short_digest
+from bowsaw.checkpoint import (
+    estimator_settings,
+    fingerprint,
+    remove_checkpoint,
+    short_digest,
+)
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.comparison.collection import Collection
@@ -93,11 +98,11 @@ class Shelf:
         path.parent.mkdir(parents=True, exist_ok=True)
         split = self._split
         rows = split.codebook if len(split.codebook) else split.train
-        trainer = self.trainer(n_words).set_params(
-            verbose=self._verbose, checkpoint=path.with_suffix(".partial")
-        )
+        partial = path.with_suffix(".partial")
+        trainer = self.trainer(n_words).set_params(verbose=self._verbose, checkpoint=partial)
         begin = time.perf_counter()
         book: Codebook = trainer.fit(self._collection.bags[rows]).codebook_
         seconds = round(time.perf_counter() - begin, 3)
         save(book.with_provenance(arena={"fingerprint": name, "seconds": seconds}), path)
+        remove_checkpoint(partial)
         return load(path), seconds

@@ -20,6 +20,7 @@ from tests.fuzz.engine import Reader
 from tests.fuzz.mutations import change_json, mixed
 from tests.fuzz.structures import (
     change_npy,
+    change_safetensors,
     change_sqlite,
     change_zip,
     in_files,
@@ -29,9 +30,9 @@ from tests.fuzz.structures import (
 )
 from tests.fuzz.subjects.vocabularies import in_file
 
-from bowsaw.clustering.checkpoint import Checkpoint
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import FormatError, StoreError
+from bowsaw.errors import FormatError, MismatchError, StoreError
 from bowsaw.images.folder import ImageFolder
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.trail import Stop, TrailFile
@@ -196,17 +197,16 @@ def _check_partial(data: bytes, writer: HistogramWriter, folder: Path) -> None:
 def _kmeans_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.partial"
-        Checkpoint(path, {"seed": 0}).save(np.ones((3, 2), np.float32), [2.0, 1.5])
+        words = np.ones((3, 2), np.float32)
+        Checkpoint(path, {"seed": 0}).save({"objectives": [2.0, 1.5]}, {"words": words})
         return [path.read_bytes()]
 
 
 def _read_kmeans(data: bytes, folder: Path) -> Any:
-    found = Checkpoint(in_file(data, folder, "k.partial"), {"seed": 0}).load(10)
+    found = Checkpoint(in_file(data, folder, "k.partial"), {"seed": 0}).load()
     if found is not None:
-        words, objectives = found
-        assert words.dtype == np.float32
-        assert words.nbytes <= 2 * len(data) + 64, "more words than bytes"
-        assert len(objectives) < 10
+        n_bytes = sum(array.nbytes for array in found[1].values())
+        assert n_bytes <= 2 * len(data) + 64, "more values than bytes"
     return found
 
 
@@ -283,8 +283,8 @@ READERS = [
         "checkpoint-kmeans",
         _kmeans_seeds,
         _read_kmeans,
-        mixed(change_zip(mixed(change_npy)), share=0.8),
-        (),
+        mixed(change_safetensors, share=0.8),
+        (FormatError, MismatchError),
     ),
     Reader(
         "checkpoint-trail",
