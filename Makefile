@@ -1,7 +1,7 @@
-# Everything a newcomer types. Each target sets up what it needs in .venv and asks for nothing but
-# Python 3.11 or newer, git and make; a second call finds its work done and starts at once.
+# The entry points. Each target sets up what it needs in .venv and requires only Python 3.11 or newer,
+# git and make; a second call finds its setup done and starts at once.
 #
-# Written for GNU make 3.81 (the one that macOS ships) and a plain POSIX shell.
+# Written for GNU make 3.81 (the version of macOS) and a POSIX shell.
 
 # make PYTHON=/path/to/python3 chooses the Python that .venv is made with.
 PYTHON ?=
@@ -15,35 +15,38 @@ else
 BIN := $(VENV)/bin
 endif
 RUN := $(BIN)/python
-# What an installation depends on: when one of these changes, the next target installs again.
+# An installation depends on these files: when one changes, the next target installs again.
 INSTALLED_FROM := pyproject.toml constraints.txt src/bowsaw/_version.py
-# Our files are UTF-8, whatever the console of a Windows machine believes.
+# Our files are UTF-8, also where a console uses another encoding.
 export PYTHONUTF8 := 1
-# Bytecode is kept beside the kernels' cache even where a machine is told not to: the demo and the
-# tests start a hundred commands, and each would compile every module again.
+# Keep bytecode even where the environment disables it: the demo and the tests start many commands,
+# and each would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint style types rooms format bench docs fuzz clean
+.PHONY: help demo test test-all browser lint style types imports format bench reproduce docs fuzz clean
 .NOTPARALLEL:
 # An interrupted set-up must not look like a finished one.
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "Targets:"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.demo-is-installed ## real pictures to a pruned codebook and a page about it, in two minutes
+demo: $(VENV)/.demo-is-installed ## real images to a pruned codebook and its page, in two minutes
 	@$(RUN) examples/demo.py
 
-test: lint ## lint, then run every test and every example in the documentation
+test: lint ## lint, then the tests of every feature; at most 4 minutes
 	@echo "pytest"
-	@$(RUN) -m pytest -q -n auto --durations=25 $(PYTEST_ARGS)
+	@$(RUN) -m pytest -q -n auto --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-browser: $(VENV)/pyvenv.cfg ## find a Chromium for the tests of the page, or install one with apt
+test-all: $(VENV)/.dev-is-installed ## the rest: real images, browser, cluster, fuzzing, documents, kill tests
+	@$(RUN) -m pytest -q -n auto --dist worksteal -m slow --durations=25 $(PYTEST_ARGS)
+
+browser: $(VENV)/pyvenv.cfg ## find a Chromium for the browser tests, or install one with apt
 	@$(RUN) tests/browser/chromium.py
 
-lint: style types rooms ## check style, types and the order of the rooms
+lint: style types imports ## check style, types and the layers of the packages
 
 style: $(VENV)/.dev-is-installed ## ruff: rules and layout
 	@echo "ruff check"
@@ -55,27 +58,31 @@ types: $(VENV)/.dev-is-installed ## mypy, strict
 	@echo "mypy"
 	@$(RUN) -m mypy --no-error-summary
 
-rooms: $(VENV)/.dev-is-installed ## import-linter: a room uses only the rooms below it
+imports: $(VENV)/.dev-is-installed ## import-linter: a package imports only the layers below it
 	@echo "lint-imports"
 	@$(BIN)/lint-imports --no-logo
 
-format: $(VENV)/.dev-is-installed ## put the code into shape
+format: $(VENV)/.dev-is-installed ## format the code and fix what ruff can fix
 	@$(RUN) -m ruff check --fix --quiet .
 	@$(RUN) -m ruff format .
 
 bench: $(VENV)/.dev-is-installed ## measure against peers and write benchmarks/RESULTS.md
 	@$(RUN) -m benchmarks
 
+reproduce: $(VENV)/.dev-is-installed ## the paper's study: make reproduce SCENE15=dir CALTECH101=dir [OUTPUT=dir]; resumable
+	@$(RUN) -m reproduction $(if $(SCENE15),--scene15 "$(SCENE15)") $(if $(CALTECH101),--caltech101 "$(CALTECH101)") \
+	  -o "$(or $(OUTPUT),build/reproduction)" $(REPRODUCE_ARGS)
+
 docs: $(VENV)/.dev-is-installed ## build the documentation site in build/site; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict -d build/site
 	@echo "build/site/index.html"
 
-fuzz: $(VENV)/.dev-is-installed ## a hundred thousand mutated inputs for every reader; resumable
+fuzz: $(VENV)/.dev-is-installed ## 100,000 mutated inputs per reader; resumable, takes hours
 	@$(RUN) -m tests.fuzz --all --inputs 100000 --folder build/fuzz
 
-clean: ## remove everything that make has made, .venv included
+clean: ## remove everything that make created, .venv included
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples reproduction docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -- set-up ----------------------------------------------------------------------------------------
 

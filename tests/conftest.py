@@ -8,6 +8,7 @@ import signal
 from collections.abc import Generator
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import cv2
 import pytest
@@ -18,8 +19,17 @@ IMAGE_SETS = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
 """Where the two benchmark image sets lie; without them, the tests on them are left out."""
 BROWSER = ("BOWSAW_CHROMIUM", "BOWSAW_BROWSER")
 """Which browser opens the page, and whether its tests may be left out."""
-LONG = ("tests/real/", "tests/test_documents.py")
-"""Where single tests take a minute: they begin first, so that no worker ends on one alone."""
+SLOW = {
+    "tests/real/": "real images",
+    "tests/browser/": "browser",
+    "tests/cluster/": "cluster",
+    "tests/fuzz/test_fuzz.py::test_inputs": "fuzzing",
+    "tests/test_documents.py::test_python_and_commands_run": "documents",
+    "tests/test_site.py": "documents",
+    "tests/examples/": "examples",
+    "tests/benchmarks/test_benchmarks.py": "benchmarks",
+}
+"""Where every test belongs to ``make test-all``, and what it is about."""
 
 # No other variable changes what the tests do.
 for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
@@ -56,15 +66,45 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first, and leave the order of all others."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+left: dict[str, int] = {}
+"""How many tests ``-m "not slow"`` leaves to ``make test-all``, by what they are about."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that belong to ``make test-all``; they begin first, the longest before all."""
+    for item in items:
+        about = [name for start, name in SLOW.items() if item.nodeid.startswith(start)]
+        if about:
+            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") and config.getoption("-m") == "not slow":
+            name = about[0] if about else "signals, kills and terminals"
+            left[name] = left.get(name, 0) + 1
+    first = ("tests/real/", "tests/test_documents.py")
+    items.sort(key=lambda item: not item.nodeid.startswith(first))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send what is left from a worker of xdist, which collects, to the process that reports."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = left
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of xdist has left; every worker collects the same tests."""
+    left.update(getattr(node, "workeroutput", {}).get("left", {}))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say at the end of a run that would have opened a browser that there was none."""
+    """Report what is left to ``make test-all``, and browser tests that had no browser."""
+    if left:
+        listed = ", ".join(f"{name} {n}" for name, n in sorted(left.items()))
+        terminalreporter.write_line(f"left to make test-all: {sum(left.values())} tests ({listed})")
+    if config.getoption("-m") == "not slow":
+        return
     browser = Path(__file__).parent / "browser"
     asked = (Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args)
     if not (find_chromium() or is_required()) and any(
