@@ -1,1 +1,7 @@
-"""A page that shows what was kept and what it cost, built from a run's records alone."""
+"""The page of a run: one HTML file, and figures as SVG."""
+
+from bowsaw.report.charts import write_figure
+from bowsaw.report.markup import table, tag
+from bowsaw.report.page import Section, write_page
+
+__all__ = ["Section", "table", "tag", "write_figure", "write_page"]

@@ -1,60 +1,81 @@
-"""One HTML file that shows a run, from its records alone.
+"""One HTML file that shows a run, from its folder alone.
 
-Everything is inside the file: style, script, figures, data. It asks for nothing from a network (a
-content security policy forbids it to), so it can be opened from a disk, sent by mail and kept.
-Figures and tables are drawn here, in Python; the script only shows and hides them, and draws what
-follows the size slider. Of the cells only summaries are taken along, so a large run stays small.
+Style, script, charts and data are inside the file. A content security policy forbids network
+access, so the page can be opened from a disk, sent by mail and archived. Charts and tables are made
+here; the script shows and hides them, and draws what follows the size slider. What depends on the
+panel, the map or the axis is there once for each, with ``data-panel``, ``data-map`` and
+``data-axis``, and all but the first are hidden. Of the cells only summaries are included, so the
+page of a large run stays small.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bowsaw.checkpoint import atomic_write
-from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.report import inside, sections
-from bowsaw.report.figure_file import style_sheet
-from bowsaw.report.figures import looks_of
-from bowsaw.report.markup import Content, Markup, joined, script_json, tag
-from bowsaw.report.provenance import provenance
-from bowsaw.report.sections import View
-from bowsaw.report.summary import FULL, Entry, Panel, headline_pick, panels_of
-from bowsaw.report.tables import MOST_CLASSES
-from bowsaw.report.vocabulary import book_name, check_details, vocabulary
+from bowsaw.evaluation.arena.records import Run, read_run
+from bowsaw.evaluation.classify import CALLED
+from bowsaw.formatting import format_bytes, format_count
+from bowsaw.report import tables
+from bowsaw.report.charts import (
+    AXES,
+    HERO,
+    SMALL,
+    Mark,
+    chart,
+    legend_mark,
+    looks_of,
+    style_sheet,
+    trace_chart,
+    x_of,
+    y_range,
+)
+from bowsaw.report.markup import Content, Markup, script_json, tag, text
+from bowsaw.report.summary import (
+    FULL,
+    MAX_LOSS,
+    Entry,
+    Panel,
+    Pick,
+    headline_pick,
+    panels_of,
+    recommend,
+)
+from bowsaw.report.tables import milliseconds, times
+from bowsaw.report.words import Line, book_name, fits, vocabulary
 
 
-class Section(NamedTuple):
-    """A section that the caller of :func:`write_page` adds to the page.
+@dataclass(frozen=True)
+class Section:
+    """An additional section of a page, shown after the page's own.
 
-    Attributes
+    Parameters
     ----------
     title : str
-        Its heading and its link.
+        Heading and link.
     lead : str
-        The sentence under the heading.
+        One or two sentences for a newcomer.
     html : str
-        Its content, trusted as it is.
+        The content. It is inserted unchanged: escape names of classes and files, as
+        :func:`bowsaw.report.tag` and :func:`bowsaw.report.table` do.
 
     Examples
     --------
-    >>> Section("Claims", "What was found.", "<p>Yes.</p>").title
+    >>> import bowsaw as bs
+    >>> bs.Section("Claims", "The claims of the paper.", "<p>Supported.</p>").title
     'Claims'
     """
 
     title: str
     lead: str
     html: str
-
-    @property
-    def ident(self) -> str:
-        """The anchor of the section."""
-        return re.sub(r"\W+", "-", self.title.lower()).strip("-")
 
 
 def write_page(
@@ -63,16 +84,16 @@ def write_page(
     *,
     extra: Sequence[Section] = (),
 ) -> Path:
-    """Build the page of a run.
+    """Write the page of a run.
 
     Parameters
     ----------
     folder : path-like
-        The run: what ``bowsaw compare -o`` has made.
+        The run's folder, made by :func:`bowsaw.compare` or ``bowsaw compare -o``.
     path : path-like, optional
         The file to write; ``index.html`` in the folder by default.
-    extra : sequence of Section
-        Sections to add after the curves.
+    extra : sequence of Section, default=()
+        Additional sections, shown after the page's own.
 
     Returns
     -------
@@ -82,20 +103,19 @@ def write_page(
     Raises
     ------
     FormatError
-        Where a record is missing, damaged or of another version; names the file and the line.
+        If a record is missing, damaged or of another version; names the file and the line.
     """
     target = Path(folder) / "index.html" if path is None else Path(path)
     run = read_run(folder)
     try:
-        page = page_html(run, extra)
+        page = page_html(run, run.details, extra)
     except FormatError:
         raise
     except Exception as error:
-        # Records that something else than bowsaw has changed fail in as many ways as there are
-        # numbers in them; all mean the same.
-        told = " ".join(repr(error).split())[:200]
+        # Records changed by hand fail in as many ways as they have numbers.
+        reason = " ".join(repr(error).split())[:200]
         raise FormatError(
-            f"the records in {folder} do not make a page ({told}). Delete the line that was "
+            f"the records in {folder} do not make a page ({reason}). Remove the line that was "
             "changed, or run the comparison again."
         ) from error
     with atomic_write(target) as file:
@@ -103,67 +123,97 @@ def write_page(
     return target
 
 
-def page_html(run: Run, extra: Sequence[Section] = ()) -> str:
-    """Return the page of a run as text."""
+def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) -> str:
+    """Return the page of a run as text; ``details`` are its drawings."""
     panels = panels_of(run.about, run.cells)
+    title = f"bowsaw: comparison on {', '.join(run.about['sets'])}"
     if not panels:
-        return _filled("bowsaw: nothing measured yet", [_nothing(run)], [], {})
-    looks = looks_of(run.about["methods"], sections.seen_methods(panels))
-    first = first_panel(panels)
-    view = View(run.about, panels, looks, first, first.maps[0])
-    check_details(run.details)
-    drawn = vocabulary(panels, run.details)
+        return _filled(title, [_fragment("nothing", command=run.about["command"])], {})
+    view = View(run.about, panels)
+    drawn = vocabulary(panels, details)
     offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
     starts = {ident: entry for ident, (_, entry) in offers.items() if entry is not None}
-    mistakes = inside.confusion(view, starts)
-    after: list[Content] = [
-        inside.words() if drawn["words"] else None,
-        inside.image() if drawn["images"] else None,
-        inside.search(view, run.details),
-        mistakes,
+    follow = [
+        _fragment("words") if drawn["words"] else None,
+        _fragment("image") if drawn["images"] else None,
+        _searches(view, details),
+        _mistakes(view, starts),
     ]
-    followed = [part for part in after if part is not None]
+    costs = view.wrapped((p, None, tables.cost_table(p, view.looks)) for p in panels)
+    certificates = view.wrapped((p, None, tables.certificate(p, view.looks)) for p in panels)
+    facts = tables.provenance(run.about)
     parts = [
-        sections.answers(view),
-        sections.curves(view),
-        sections.multiples(view),
-        *(sections.section(s.ident, s.title, s.lead, Markup(s.html)) for s in extra),
-        tag("div", inside.slider(), joined(followed), class_="inside") if starts else None,
-        sections.costs(view),
-        sections.certificates(view),
-        _provenance(run),
+        _answers(view),
+        _curves(view),
+        _all_panels(view) if len(panels) > 1 else None,
+        tag("div", _fragment("slider"), follow, class_="inside") if starts else None,
+        _fragment("costs", tables=costs),
+        _fragment("certificate", tables=certificates) if certificates else None,
+        _fragment("provenance", command=run.about["command"], tables=facts),
     ]
+    for section in extra:
+        ident = f"extra-{re.sub(r'[^a-z0-9]+', '-', section.title.lower()).strip('-')}"
+        html = Markup(section.html)
+        parts.append(
+            _fragment("extra", ident=ident, title=section.title, lead=section.lead, html=html)
+        )
     data = {
-        "start": {"panel": first.ident, "map": view.map},
-        "panels": {p.ident: _panel_data(p, offers[p.ident][0], view) for p in panels},
-        "titles": {FULL: "all words", **{m: look.title for m, look in looks.items()}},
+        "start": {"panel": view.panel.ident, "map": view.map},
+        "panels": {p.ident: _panel_data(p, offers[p.ident][0]) for p in panels},
+        "titles": {FULL: "all words", **{m: look.title for m, look in view.looks.items()}},
         **drawn,
     }
-    shown = [part for part in parts if part is not None]
-    return _filled(_title(run), parts, shown, data, extra)
+    return _filled(title, parts, data)
 
 
-def first_panel(panels: Sequence[Panel]) -> Panel:
-    """Return what is shown first: of the first images and coding, the largest codebook."""
-    first = panels[0].key
-    alike = [p for p in panels if (p.key.set, p.key.coding) == (first.set, first.coding)]
-    return max(alike, key=lambda p: p.key.full_words)
+class View:
+    """The run's summaries, and what is shown first: the largest codebook of the first images."""
+
+    def __init__(self, about: Mapping[str, Any], panels: Sequence[Panel]) -> None:
+        self.panels = panels
+        self.methods: Mapping[str, Any] = about["methods"]
+        self.looks = looks_of(self.methods, [m for p in panels for m in p.methods])
+        first = panels[0].key[:2]
+        alike = [p for p in panels if p.key[:2] == first]
+        self.panel = max(alike, key=lambda p: p.key.full_words)
+        self.map = self.panel.maps[0]
+        self.maps = [name for name in CALLED if any(name in p.maps for p in panels)]
+
+    def hides(self, panel: Panel | None = None, name: str | None = None) -> bool:
+        """Return whether something of a panel and a map is hidden at first."""
+        return (panel is not None and panel is not self.panel) or name not in (None, self.map)
+
+    def wrapped(self, parts: Iterable[tuple[Panel, str | None, Content]]) -> list[Content]:
+        """Wrap what belongs to a panel and a map; hide all but what is shown first."""
+        return [
+            tag("div", part, data_panel=p.ident, data_map=name, hidden=self.hides(p, name))
+            for p, name, part in parts
+            if part is not None
+        ]
+
+    def views(self) -> list[tuple[Panel, str]]:
+        """Return every panel with each of its maps."""
+        return [(panel, name) for panel in self.panels for name in panel.maps]
+
+
+# -- what the slider offers ----------------------------------------------------------------------
 
 
 def _offers(
     panel: Panel, view: View, words: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], Entry | None]:
-    """Return the methods and sizes that the slider offers, and the entry that it starts with."""
+    """Return the methods and sizes of the slider, and the entry that it starts with."""
     pick = headline_pick(panel, view.map, view.methods)
-    ours = [m for m in panel.methods if view.methods.get(m, {}).get("ours")]
-    names = [m for m in panel.methods if m in words] or ours or panel.methods
-    if pick is not None and pick.entry.method in names:
-        names = [pick.entry.method, *(m for m in names if m != pick.entry.method)]
+    own = [m for m in panel.methods if view.methods.get(m, {}).get("ours")]
+    names = [m for m in panel.methods if m in words] or own or panel.methods
+    if pick is not None:
+        names = sorted(names, key=lambda m: m != pick.entry.method)
     offered, start = [], None
     for method in names:
         measured = [entry.size for entry in panel.of(method)]
         sizes = sorted(int(size) for size in words.get(method, {})) or measured
-        wanted = recommended(panel, view, method)
+        best = recommend(panel, view.map, method)
+        wanted = best.entry.size if best is not None else 0
         at = min(sizes, key=lambda size: (abs(size - wanted), size))
         offered.append({"method": method, "sizes": sizes, "start": sizes.index(at)})
         if start is None:
@@ -171,14 +221,9 @@ def _offers(
     return offered, start
 
 
-def recommended(panel: Panel, view: View, method: str) -> int:
-    """Return the size at which a method's slider starts."""
-    pick = headline_pick(panel, view.map, {method: {"ours": True, "codes_with": "pruned"}})
-    return pick.entry.size if pick is not None else 0
-
-
-def _panel_data(panel: Panel, offered: list[dict[str, Any]], view: View) -> dict[str, Any]:
+def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
     shown = {FULL, *(row["method"] for row in offered)}
+    wide = len(panel.classes) <= tables.MOST_CLASSES
     levels: dict[str, dict[str, dict[str, float]]] = {}
     confusion: dict[str, dict[str, dict[str, list[int]]]] = {}
     for (method, size), entry in panel.entries.items():
@@ -186,17 +231,17 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]], view: View) -> dict
             at = levels.setdefault(name, {}).setdefault(method, {})
             at[str(size)] = round(level.mean, 4)
             if method in shown:
-                table = entry.confusions[name]
-                wide = len(panel.classes) <= MOST_CLASSES
-                # Of many classes only each one's own share is shown: hits and images.
-                flat = [n for row in table for n in row] if wide else _hits(table)
+                rows = entry.confusions[name]
+                # Of many classes only hits and images are shown.
+                hits = [n for i, row in enumerate(rows) for n in (row[i], sum(row))]
+                flat = [n for row in rows for n in row] if wide else hits
                 confusion.setdefault(name, {}).setdefault(method, {})[str(size)] = flat
     return {
         "set": panel.key.set,
         "title": panel.title,
         "full_words": panel.key.full_words,
         "n_classes": len(panel.classes),
-        "wide": len(panel.classes) <= MOST_CLASSES,
+        "wide": wide,
         "book": book_name(panel),
         "offered": offered,
         "levels": levels,
@@ -204,72 +249,227 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]], view: View) -> dict
     }
 
 
-def _hits(table: Sequence[Sequence[int]]) -> list[int]:
-    return [n for i, row in enumerate(table) for n in (row[i], sum(row))]
+# -- the first screen ----------------------------------------------------------------------------
 
 
-def _title(run: Run) -> str:
-    names = ", ".join(run.about["sets"])
-    return f"bowsaw: a comparison on {names}"
+def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
+    """Return the parts of the sentence that answers the page's question."""
+    entry, full = pick.entry, panel.full
+    mean = entry.levels[view].mean
+    words = format_count(entry.n_coding_words, "word")
+    if full is None or view not in full.levels:
+        return [f"{words} reach an accuracy of {mean:.3f}"]
+    whole = full.levels[view].mean
+    if mean >= whole:
+        found = [f"{words} reach {mean:.3f}", f"no less than all {full.size:,} ({whole:.3f})"]
+    else:
+        share = f" ({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
+        found = [f"{words} keep {mean:.3f} of {whole:.3f}{share}"]
+    if full.n_bytes > entry.n_bytes:
+        found.append(f"{times(full.n_bytes / entry.n_bytes)} smaller")
+    before, after = full.costs["code_ms"], entry.costs["code_ms"]
+    if before and after and before > after:
+        found.append(f"{times(before / after)} faster to code")
+    return found
 
 
-def _provenance(run: Run) -> Markup:
-    return sections.section(
-        "provenance",
-        "Where the numbers come from",
-        "Everything that was set, on which images, with which versions and on which machine; the "
-        "command repeats it all.",
-        provenance(run.about),
+def rule(view: str, pick: Pick, title: str) -> str:
+    """Return how the size was chosen, and for which method."""
+    over = format_count(len(pick.entry.levels[view].values), "split")
+    if pick.within:
+        return (
+            f"Chosen: {title}, the smallest measured size whose mean accuracy over {over} is at "
+            f"most {MAX_LOSS} below that of all words."
+        )
+    return (
+        f"Chosen: {title}. No measured size comes within {MAX_LOSS} of all words, so this is the "
+        f"smallest within {MAX_LOSS} of the best size, by mean accuracy over {over}."
     )
 
 
-def _nothing(run: Run) -> Markup:
-    return tag(
-        "section",
-        tag("h1", "Nothing has been measured yet", id="h-answer"),
-        tag("p", "Run the command again; it goes on where it stopped.", class_="lead"),
-        tag("pre", tag("code", run.about["command"])),
-        id="answer",
-        aria_labelledby="h-answer",
+def _answer(panel: Panel, name: str, view: View) -> Markup | None:
+    """Return the answer of one panel and map: sentence, numbers before and after, and a curve."""
+    pick = headline_pick(panel, name, view.methods)
+    if pick is None:
+        return None
+    entry = pick.entry
+    title = view.looks[entry.method].title
+    parts = clauses(panel, name, pick)
+    # Only methods that do not need the full codebook answer the question.
+    fewer = {
+        key: e
+        for key, e in panel.entries.items()
+        if e.method in (FULL, entry.method) or (name in e.levels and e.codes_with == "pruned")
+    }
+    small = replace(panel, entries=fewer)
+    others = "Grey: other methods that use only the kept words. " if len(small.methods) > 1 else ""
+    ends = [", "] * (len(parts) - 1) + ["."]
+    return _fragment(
+        "answer",
+        headline=[tag("span", clause, end) for clause, end in zip(parts, ends, strict=True)],
+        tiles=_tiles(panel.full, entry, name),
+        rule=rule(name, pick, title),
+        chart=chart(
+            small,
+            name,
+            "coding",
+            view.looks,
+            ident=f"hero-{panel.ident}-{name}",
+            frame=HERO,
+            emphasis=entry.method,
+            mark=Mark(x_of(entry, "coding"), entry.levels[name].mean, f"{entry.size:,} words"),
+            caption=f"{', '.join(parts)}.",
+        ),
+        caption=f"Coloured line: accuracy (share of test images recognised) of {title} by number "
+        f"of words. {others}Dashed: all words.",
     )
+
+
+def _tiles(full: Entry | None, entry: Entry, name: str) -> list[Content]:
+    rows: dict[str, Callable[[Entry], str]] = {
+        "Words to compare a patch with": lambda e: f"{e.n_coding_words:,}",
+        "Size of the codebook": lambda e: format_bytes(e.n_bytes),
+        "Time to code an image": lambda e: milliseconds(e.costs["code_ms"]),
+        "Accuracy": lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else tables.EMPTY,
+    }
+    tiles: list[Content] = []
+    for title, value in rows.items():
+        before: Content = None
+        if full is not None:
+            before = tag("span", value(full), class_="before"), tag("span", " → ", class_="to")
+        tiles.append(tag("div", tag("dt", title), tag("dd", before, tag("strong", value(entry)))))
+    return tiles
+
+
+def _answers(view: View) -> Markup:
+    controls: list[Content] = []
+    if len(view.panels) > 1:
+        options = [
+            tag("option", p.title, value=p.ident, selected=p is view.panel) for p in view.panels
+        ]
+        chosen = tag("select", options, id="panel", autocomplete="off")
+        controls.append(tag("label", tag("span", "Images, coding and full codebook"), chosen))
+    if len(view.maps) > 1:
+        labels = []
+        for name in view.maps:
+            box = tag("input", type="radio", name="map", value=name, checked=name == view.map)
+            labels.append(tag("label", box, tag("span", CALLED[name])))
+        legend = tag("legend", "Histograms")
+        controls.append(tag("fieldset", legend, labels, id="map", class_="choice"))
+    shown = view.wrapped((p, name, _answer(p, name, view)) for p, name in view.views())
+    return _fragment(
+        "answers",
+        controls=tag("div", controls, class_="controls") if controls else None,
+        answers=shown or tag("p", "No pruned codebook has been measured.", class_="none"),
+    )
+
+
+# -- the other sections --------------------------------------------------------------------------
+
+
+def _curves(view: View) -> Markup:
+    drawn: list[Content] = []
+    numbers: list[tuple[Panel, str | None, Content]] = []
+    for panel, name in view.views():
+        for axis in AXES:
+            ident = f"curve-{panel.ident}-{name}-{axis}"
+            hidden = view.hides(panel, name) or axis != "coding"
+            keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
+            curves = chart(panel, name, axis, view.looks, ident=ident)
+            drawn.append(tag("div", curves, **keys, hidden=hidden))
+        shown = [tables.accuracy_table(panel, name, view.looks)]
+        pick = headline_pick(panel, name, view.methods)
+        if pick is not None:
+            shown.append(tables.difference_table(panel, name, pick.entry.method, view.looks))
+        numbers.append((panel, name, shown))
+    legend: list[Content] = []
+    for method, look in view.looks.items():
+        if any(method in p.methods for p in view.panels):
+            note = tag("small", " codes with all words") if look.dashed else None
+            box = tag("input", type="checkbox", checked=True, data_toggle=method)
+            title, about = tag("span", look.title, note), view.methods.get(method, {})
+            summary = about.get("summary") or about.get("about")
+            legend.append(tag("label", box, legend_mark(look), title, title=summary))
+    return _fragment("curves", charts=drawn, legend=legend, numbers=view.wrapped(numbers))
+
+
+def _all_panels(view: View) -> Markup:
+    rows: list[Content] = []
+    for name in view.maps:
+        cells: list[Content] = []
+        for panel in view.panels:
+            if name in panel.maps:
+                limits = y_range([p for p in view.panels if p.key.set == panel.key.set], name)
+                ident = f"small-{panel.ident}-{name}"
+                shared = {"ident": ident, "frame": SMALL, "limits": limits}
+                drawn = chart(panel, name, "columns", view.looks, **shared)
+                heading = tag("h3", panel.title.replace(" coding", ""))
+                cells.append(tag("div", heading, drawn, class_="small"))
+        hidden = view.hides(None, name)
+        rows.append(tag("div", cells, class_="multiples", data_map=name, hidden=hidden))
+    return _fragment("panels", rows=rows)
+
+
+def _searches(view: View, details: Iterable[Line]) -> Markup | None:
+    """Return the traces of the searches; None if none was recorded."""
+    figures: list[Content] = []
+    seen: set[tuple[str, str, int]] = set()
+    for line in details:
+        for panel in view.panels if line["kind"] == "trace" else ():
+            key = (panel.ident, line["method"], line["size"])
+            if key in seen or not fits(line, panel):
+                continue
+            look = view.looks.get(line["method"])
+            title = f"{look.title if look else line['method']}, {line['size']} words"
+            label = f"The search: {title}, {panel.title}"
+            drawn = trace_chart(line, label, f"trace-{len(seen)}")
+            if drawn is not None:
+                first = panel is view.panel and not any(k[0] == panel.ident for k in seen)
+                seen.add(key)
+                keys = {"data_panel": panel.ident, "data_trace": f"{key[1]}/{key[2]}"}
+                figures.append(tag("div", drawn, **keys, data_title=title, hidden=not first))
+    return _fragment("search", traces=figures) if figures else None
+
+
+def _mistakes(view: View, starts: Mapping[str, Entry]) -> Markup | None:
+    """Return the tables of mistakes, one pair per set of images; None if nothing was pruned."""
+    shown: dict[str, Markup] = {}
+    for panel in [view.panel, *view.panels]:
+        entry, name = starts.get(panel.ident), panel.key.set
+        if entry is not None and name not in shown and panel.classes:
+            chosen = view.map if view.map in entry.confusions else next(iter(entry.confusions))
+            made = tables.confusion_tables(panel, chosen, entry, f"grid-{panel.ident}")
+            shown[name] = tag("div", made, hidden=name != view.panel.key.set)
+    return _fragment("confusion", tables=shown.values()) if shown else None
+
+
+# -- templates -----------------------------------------------------------------------------------
+
+
+def _fragment(name: str, **values: Content) -> Markup:
+    """Return one part of ``sections.html`` with its placeholders filled."""
+    parts = re.split(r"<!-- (\w+) -->\n", _template("sections.html"))
+    return _fill(parts[parts.index(name) + 1], values)
+
+
+def _fill(source: str, values: Mapping[str, Content]) -> Markup:
+    # In one pass, so that nothing inside a value is taken for a placeholder.
+    return Markup(re.sub(r"\{\{(\w+)\}\}", lambda found: text(values[found[1]]), source))
 
 
 def _template(name: str) -> str:
     return (files("bowsaw.report") / "templates" / name).read_text("utf-8")
 
 
-def _links(parts: Sequence[Markup], extra: Sequence[Section] = ()) -> list[Content]:
-    """Return links to the sections that are there, by their headings."""
-    short = {
-        "curves": "Curves",
-        "panels": "Panels",
-        **{section.ident: section.title for section in extra},
-        "words": "Words",
-        "image": "Image",
-        "search": "Search",
-        "confusion": "Mistakes",
-        "costs": "Costs",
-        "certificate": "Certificate",
-        "provenance": "Provenance",
-    }
-    there = set(re.findall(r'<section id="([\w-]+)"', joined(parts)))
-    return [tag("a", title, href=f"#{ident}") for ident, title in short.items() if ident in there]
-
-
-def _filled(
-    title: str,
-    parts: Sequence[Content],
-    shown: Sequence[Markup],
-    data: Mapping[str, Any],
-    extra: Sequence[Section] = (),
-) -> str:
+def _filled(title: str, parts: Iterable[Content], data: Mapping[str, Any]) -> str:
+    main = Markup("\n".join(text(part) for part in parts))
+    links = re.findall(r'<section id="([\w-]+)" data-link="([^"]+)"', main)
     values = {
         "title": tag("title", title),
-        "style": style_sheet() + _template("page.css"),
-        "links": joined(_links(shown, extra)),
-        "main": joined(parts),
+        "style": Markup(style_sheet() + _template("page.css")),
+        "links": [tag("a", Markup(name), href=f"#{ident}") for ident, name in links],
+        "main": main,
         "data": script_json(data),
-        "script": _template("page.js"),
+        "script": Markup(_template("page.js")),
     }
-    # In one pass, so that nothing inside a value is taken for a place to fill.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _template("page.html"))
+    return _fill(_template("page.html"), values)

@@ -1,21 +1,18 @@
-"""What a run says, panel by panel: means, bands, differences, and the size to recommend.
+"""The numbers of the page: means, bands, differences, and the recommended size.
 
 A *panel* is a set of images, a coding and a full codebook. In it, an *entry* is a method at a size,
-over all its splits. Everything that the page prints is worked out here, so that drawing is only
-drawing.
+over all its splits. Everything that the page prints is computed here.
 
-**The band.** With J splits of mean m and standard deviation s (divided by J − 1), the band is
-m ± t s/√J, t the 97.5 % point of Student's t with J − 1 degrees of freedom: where the mean would
-lie nineteen times in twenty, were the splits independent. They overlap, so the band is a drawing
-aid; differences are judged by :mod:`bowsaw.evaluation.comparison`, which corrects for the overlap.
+**Band.** With J splits of mean m and standard deviation s (divided by J - 1), the band is
+m ± t s/√J, t the 97.5 % point of Student's t with J - 1 degrees of freedom: a 95 % interval of the
+mean if splits were independent. They overlap, so the band is a drawing aid. Differences are tested
+by :mod:`bowsaw.evaluation.comparison`, which corrects for the overlap.
 
-**Costs** are medians over the splits: one time that something else disturbed does not count.
+**Costs** are medians over the splits, so one disturbed measurement does not count.
 
-**The recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that
-of all words. Where no size is so good, or all words were not measured: the smallest whose mean is
-at most ``MAX_LOSS`` below the best that the method reached. Of several methods of ours that code
-with the pruned words alone, the one that needs the fewest words by this rule is shown, the more
-accurate of two that need as many.
+**Recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that of
+all words. If there is none, or all words were not measured: the smallest whose mean is at most
+``MAX_LOSS`` below the method's best.
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ from scipy import stats
 
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.comparison import compare, holm
-from bowsaw.report.wording import grouped
 
 MAX_LOSS = 0.02
 """Accuracy that a recommended size may lose."""
@@ -47,9 +43,8 @@ class PanelKey(NamedTuple):
     full_words: int
 
 
-@dataclass(frozen=True)
-class Level:
-    """Accuracy over splits; the spread is None where there is one split only."""
+class Level(NamedTuple):
+    """Accuracy over splits; the deviation is None with one split."""
 
     values: Mapping[int, float]
     mean: float
@@ -78,7 +73,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Panel:
-    """All entries of a set, coding and full codebook; ``ident`` names it on the page."""
+    """All entries of a set, coding and full codebook; ``ident`` is its id on the page."""
 
     ident: str
     key: PanelKey
@@ -88,32 +83,22 @@ class Panel:
     @property
     def title(self) -> str:
         """Its name for a reader."""
-        return f"{self.key.set}, {self.key.coding} coding, {grouped(self.key.full_words)} words"
-
-    @property
-    def short(self) -> str:
-        """Its name where there is little room."""
-        return f"{self.key.set}, {self.key.coding}, {grouped(self.key.full_words)} words"
+        return f"{self.key.set}, {self.key.coding} coding, {self.key.full_words:,} words"
 
     @property
     def full(self) -> Entry | None:
-        """The whole codebook, where it was measured."""
+        """The full codebook, if it was measured."""
         return next((e for e in self.entries.values() if e.method == FULL), None)
 
     @property
     def methods(self) -> list[str]:
-        """All methods but the whole codebook, in the order of the run."""
+        """All methods but the full codebook, in the order of the run."""
         return list(dict.fromkeys(e.method for e in self.entries.values() if e.method != FULL))
 
     def of(self, method: str) -> list[Entry]:
-        """Return the entries of a method by rising size."""
+        """Return the entries of a method by ascending size."""
         found = [entry for entry in self.entries.values() if entry.method == method]
         return sorted(found, key=lambda entry: entry.size)
-
-    @property
-    def sizes(self) -> list[int]:
-        """All sizes of methods that prune, rising."""
-        return sorted({e.size for e in self.entries.values() if e.method != FULL})
 
     @property
     def maps(self) -> list[str]:
@@ -121,17 +106,15 @@ class Panel:
         return [name for name in CALLED if any(name in e.levels for e in self.entries.values())]
 
 
-@dataclass(frozen=True)
-class Pick:
+class Pick(NamedTuple):
     """A recommended size: the entry, and whether it is within ``MAX_LOSS`` of all words."""
 
     entry: Entry
     within: bool
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A method minus a peer at a size; ``p`` is one-sided and Holm's, None with one split."""
+class Difference(NamedTuple):
+    """A method minus a peer at a size; ``p`` is one-sided, with Holm's correction."""
 
     size: int
     peer: str
@@ -140,14 +123,7 @@ class Difference:
 
 
 def level(values: Mapping[int, float]) -> Level:
-    """Summarise accuracies by split.
-
-    Examples
-    --------
-    >>> found = level({0: 0.70, 1: 0.72})
-    >>> round(found.mean, 2), round(found.deviation, 4)
-    (0.71, 0.0141)
-    """
+    """Summarise accuracies by split."""
     numbers = np.array([values[split] for split in sorted(values)], dtype=np.float64)
     mean = float(numbers.mean())
     if len(numbers) < 2:
@@ -167,22 +143,18 @@ def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     groups: dict[PanelKey, dict[tuple[str, int], list[Mapping[str, Any]]]] = {}
     order = {name: place for place, name in enumerate(about.get("methods", {}))}
     for cell in sorted(cells, key=lambda c: (order.get(c["method"], len(order)), c["size"])):
-        key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
-        entry = (cell["method"], cell["size"])
-        if not cell["results"].keys() & CALLED.keys():
-            continue
-        groups.setdefault(key, {}).setdefault(entry, []).append(cell)
+        if cell["results"].keys() & CALLED.keys():
+            key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
+            entry = (cell["method"], cell["size"])
+            groups.setdefault(key, {}).setdefault(entry, []).append(cell)
     sets = list(about.get("sets", {}))
     keys = sorted(groups, key=lambda k: (sets.index(k.set) if k.set in sets else len(sets), *k))
-    return [
-        Panel(
-            f"p{place}",
-            key,
-            about.get("sets", {}).get(key.set, {}).get("classes", []),
-            {name: _entry(found) for name, found in groups[key].items()},
-        )
-        for place, key in enumerate(keys)
-    ]
+    panels = []
+    for place, key in enumerate(keys):
+        classes = about.get("sets", {}).get(key.set, {}).get("classes", [])
+        entries = {name: _entry(found) for name, found in groups[key].items()}
+        panels.append(Panel(f"p{place}", key, classes, entries))
+    return panels
 
 
 def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
@@ -216,72 +188,61 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def recommend(panel: Panel, view: str, method: str) -> Pick | None:
-    """Return the size of ``method`` that the module's rule picks; None if it was not measured."""
+    """Return the recommended size of ``method``; None if it was not measured."""
     entries = [entry for entry in panel.of(method) if view in entry.levels]
     if not entries:
         return None
-    whole = panel.full
-    if whole is not None and view in whole.levels:
-        limit = whole.levels[view].mean - MAX_LOSS
-        for entry in entries:
-            if _reaches(entry.levels[view].mean, limit):
-                return Pick(entry, True)
+
+    def smallest(limit: float) -> Entry | None:
+        # Means that differ in the last bit only are equal.
+        return next((e for e in entries if e.levels[view].mean >= limit - 1e-12), None)
+
+    full = panel.full
+    if full is not None and view in full.levels:
+        entry = smallest(full.levels[view].mean - MAX_LOSS)
+        if entry is not None:
+            return Pick(entry, True)
     best = max(entry.levels[view].mean for entry in entries)
-    chosen = next(e for e in entries if _reaches(e.levels[view].mean, best - MAX_LOSS))
-    return Pick(chosen, False)
-
-
-def _reaches(mean: float, limit: float) -> bool:
-    # Means that differ in the last bit alone are equal.
-    return mean >= limit - 1e-12
+    return Pick(smallest(best - MAX_LOSS) or entries[0], False)
 
 
 def headline_pick(panel: Panel, view: str, methods: Mapping[str, Any]) -> Pick | None:
-    """Return the recommendation of the method that the headline speaks of.
+    """Return the recommendation of the method in the headline.
 
-    Methods of ours that code with the pruned words come first; where none was measured with this
-    map, any that code with the pruned words; where there are none of those either, any.
+    Of bowsaw's own methods that code with the pruned words, the one that needs the fewest words, the
+    more accurate of two that need as many. If none was measured with this map: of any that code
+    with the pruned words; if there are none of those either, of any.
     """
     here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
     small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]
-    ours = [m for m in small if methods[m].get("ours")]
-    candidates = ours or small or here
-    picks = [pick for m in candidates if (pick := recommend(panel, view, m)) is not None]
-    if not picks:
-        return None
-    return min(
-        picks,
-        key=lambda p: (
-            not p.within,
-            p.entry.size if p.within else 0,
-            -p.entry.levels[view].mean,
-            p.entry.size,
-        ),
-    )
+    own = [m for m in small if methods[m].get("ours")]
+    picks = [pick for m in own or small or here if (pick := recommend(panel, view, m)) is not None]
+
+    def order(pick: Pick) -> tuple[bool, int, float, int]:
+        size = pick.entry.size
+        return not pick.within, size if pick.within else 0, -pick.entry.levels[view].mean, size
+
+    return min(picks, key=order, default=None)
 
 
 def differences(panel: Panel, view: str, method: str) -> list[Difference]:
     """Compare ``method`` with every other at each size, on the splits that both have.
 
-    Holm's correction is over all of these comparisons together: peers × sizes of the panel.
+    Holm's correction is over all of these comparisons: peers × sizes of the panel.
     """
-    found, raw = [], []
+    found: list[Difference] = []
     for entry in panel.of(method):
         for peer in [FULL, *(m for m in panel.methods if m != method)]:
             other = panel.full if peer == FULL else panel.entries.get((peer, entry.size))
             if other is None or view not in entry.levels or view not in other.levels:
                 continue
-            ours, theirs = entry.levels[view].values, other.levels[view].values
-            splits = sorted(set(ours) & set(theirs))
-            first, second = [ours[s] for s in splits], [theirs[s] for s in splits]
+            mine, theirs = entry.levels[view].values, other.levels[view].values
+            splits = sorted(set(mine) & set(theirs))
+            first, second = [mine[s] for s in splits], [theirs[s] for s in splits]
             if len(splits) >= 2:
                 result = compare(first, second, entry.n_train, entry.n_test)
                 found.append(Difference(entry.size, peer, result.mean, result.p))
-                raw.append(result.p)
             elif splits:
                 found.append(Difference(entry.size, peer, first[0] - second[0], None))
-    corrected = iter(holm(raw))
-    return [
-        d if d.p is None else Difference(d.size, d.peer, d.mean, float(next(corrected)))
-        for d in found
-    ]
+    corrected = iter(holm([d.p for d in found if d.p is not None]))
+    return [d if d.p is None else d._replace(p=float(next(corrected))) for d in found]

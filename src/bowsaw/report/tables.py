@@ -1,60 +1,72 @@
-"""The page's tables: the numbers behind the curves, costs, certificates, mistakes and claims."""
+"""The page's tables: accuracies, differences, costs, certificates, mistakes and provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bowsaw.evaluation.classify import CALLED
-from bowsaw.report.figures import Look
-from bowsaw.report.markup import Content, Markup, tag
+from bowsaw.formatting import format_bytes, format_seconds, format_signed
+from bowsaw.report.charts import Look
+from bowsaw.report.markup import Content, Markup, table, tag
 from bowsaw.report.summary import FULL, Entry, Panel, differences
-from bowsaw.report.wording import (
-    chance,
-    figures,
-    grouped,
-    milliseconds,
-    seconds,
-    signed,
-    size_of,
-    times,
-)
 
 MOST_CLASSES = 30
-"""A table of mistakes with more classes is not shown: nobody can read it."""
+"""A confusion table with more classes is too large to read."""
 EMPTY = "—"
+Looks = Mapping[str, Look]
 
 
-def table(
-    caption: str, header: Sequence[Content], rows: Iterable[Sequence[Content]], class_: str = ""
-) -> Markup:
-    """Return a table in a box that scrolls by itself; the first cell of a row is its head."""
-    body = [
-        tag("tr", tag("th", row[0], scope="row"), [tag("td", cell) for cell in row[1:]])
-        for row in rows
-    ]
-    head = tag("tr", [tag("th", cell, scope="col") for cell in header])
-    made = tag(
-        "table",
-        tag("caption", caption),
-        tag("thead", head),
-        tag("tbody", body),
-        class_=class_ or None,
-    )
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+# -- numbers -------------------------------------------------------------------------------------
 
 
-def accuracy_table(panel: Panel, view: str, looks: Mapping[str, Look]) -> Markup:
-    """Return mean ± standard deviation, a row a size and a column a method."""
+def significant(number: float, digits: int) -> str:
+    """Return a number with this many digits, never as a power of ten."""
+    whole = len(str(int(abs(number)))) if abs(number) >= 1 else 0
+    return f"{number:,.{max(digits - whole, 0)}f}" if number else "0"
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a time in milliseconds."""
+    return EMPTY if value is None else f"{significant(value, 2)} ms"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration, below 0.1 s in milliseconds."""
+    if value is None or 0 < value < 0.1:
+        return milliseconds(None if value is None else 1000 * value)
+    return format_seconds(value)
+
+
+def times(ratio: float) -> str:
+    """Return a ratio such as "24 ×"."""
+    return f"{significant(ratio, 2).removesuffix('.0')}\u202f×"
+
+
+def tiny(value: float) -> str:
+    """Return a small number, below 0.001 with a power of ten."""
+    if value == 0 or value >= 0.001:
+        return significant(value, 3)
+    digits, power = f"{value:.1e}".split("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{digits} × 10{raised}"
+
+
+# -- accuracy ------------------------------------------------------------------------------------
+
+
+def accuracy_table(panel: Panel, view: str, looks: Looks) -> Markup:
+    """Return mean ± standard deviation, one row per size and one column per method."""
     methods = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
+    sizes = sorted({e.size for e in panel.entries.values() if e.method != FULL})
     rows: list[list[Content]] = [
-        [grouped(size), *(_level(panel.entries.get((m, size)), view) for m in methods)]
-        for size in panel.sizes
+        [f"{size:,}", *(_accuracy(panel.entries.get((m, size)), view) for m in methods)]
+        for size in sizes
     ]
     if panel.full is not None and view in panel.full.levels:
-        whole = _level(panel.full, view)
-        rows.append([f"all {grouped(panel.full.size)}", *(whole for _ in methods)])
+        rows.append([f"all {panel.full.size:,}", *[_accuracy(panel.full, view)] * len(methods)])
     return table(
         f"Accuracy, mean ± standard deviation over the splits: {panel.title}, {CALLED[view]}",
         ["Words kept", *(looks[m].title for m in methods)],
@@ -62,53 +74,56 @@ def accuracy_table(panel: Panel, view: str, looks: Mapping[str, Look]) -> Markup
     )
 
 
-def _level(entry: Entry | None, view: str) -> str:
+def _accuracy(entry: Entry | None, view: str) -> str:
     if entry is None or view not in entry.levels:
         return EMPTY
     level = entry.levels[view]
-    spread = "" if level.deviation is None else f" ± {level.deviation:.3f}"
-    return f"{level.mean:.3f}{spread}"
+    return f"{level.mean:.3f}" + ("" if level.deviation is None else f" ± {level.deviation:.3f}")
 
 
-def difference_table(
-    panel: Panel, view: str, method: str, looks: Mapping[str, Look]
-) -> Markup | None:
-    """Return ``method`` minus each peer at each size, with p values; None with no peer."""
-    found = differences(panel, view, method)
+def difference_table(panel: Panel, view: str, method: str, looks: Looks) -> Markup | None:
+    """Return ``method`` minus each peer at each size, with p values; None without peers."""
+    found = {(d.size, d.peer): d for d in differences(panel, view, method)}
     if not found:
         return None
-    peers = list(dict.fromkeys(d.peer for d in found))
-    at = {(d.size, d.peer): d for d in found}
+    peers = list(dict.fromkeys(peer for _, peer in found))
     rows: list[list[Content]] = []
     for entry in panel.of(method):
-        row: list[Content] = [grouped(entry.size)]
+        row: list[Content] = [f"{entry.size:,}"]
         for peer in peers:
-            d = at.get((entry.size, peer))
-            said = EMPTY if d is None else signed(d.mean)
-            p = chance(d.p) if d is not None else ""
-            row.append([said, tag("span", f" ({p})", class_="p") if p else None])
+            d = found.get((entry.size, peer))
+            row.append(EMPTY if d is None else [format_signed(d.mean), _p_value(d.p)])
         rows.append(row)
-    title = looks[method].title
     names = ["all words" if peer == FULL else looks[peer].title for peer in peers]
+    title = looks[method].title
     return table(
-        f"{title.capitalize()} minus the others: {panel.title}, {CALLED[view]}",
+        f"{title[:1].upper()}{title[1:]} minus the others: {panel.title}, {CALLED[view]}",
         ["Words kept", *(f"minus {name}" for name in names)],
         rows,
     )
 
 
-def cost_table(panel: Panel, looks: Mapping[str, Look]) -> Markup:
-    """Return time and space of every method and size, the whole codebook first."""
-    whole = panel.full
-    rows = [_cost_row(whole, "all words", None)] if whole is not None else []
+def _p_value(p: float | None) -> Markup | None:
+    if p is None:
+        return None
+    return tag("span", " (p < 0.001)" if p < 0.001 else f" (p = {p:.3f})", class_="p")
+
+
+# -- costs and certificates ----------------------------------------------------------------------
+
+
+def cost_table(panel: Panel, looks: Looks) -> Markup:
+    """Return time and memory of every method and size, the full codebook first."""
+    full = panel.full
+    rows = [_cost_row(full, "all words", None)] if full is not None else []
     for method in panel.methods:
-        rows += [_cost_row(entry, looks[method].title, whole) for entry in panel.of(method)]
+        rows += [_cost_row(entry, looks[method].title, full) for entry in panel.of(method)]
     header = [
         "Method",
         "Words kept",
         "Words to code with",
         "Codebook",
-        "Coding, an image",
+        "Coding, per image",
         "Against all words",
         "Choosing",
         "Training the codebook",
@@ -117,200 +132,189 @@ def cost_table(panel: Panel, looks: Mapping[str, Look]) -> Markup:
     return table(f"Costs, median over the splits: {panel.title}", header, rows, "costs")
 
 
-def _cost_row(entry: Entry, title: str, whole: Entry | None) -> list[Content]:
+def _cost_row(entry: Entry, title: str, full: Entry | None) -> list[Content]:
     costs = entry.costs
     against = EMPTY
-    if whole is not None:
-        smaller = times(whole.n_bytes / entry.n_bytes) if entry.n_bytes else EMPTY
-        before, after = whole.costs["code_ms"], costs["code_ms"]
-        quicker = f", {times(before / after)} faster" if before and after else ""
-        against = f"{smaller} smaller{quicker}" if whole.n_bytes != entry.n_bytes else "as large"
+    if full is not None:
+        smaller = times(full.n_bytes / entry.n_bytes) if entry.n_bytes else EMPTY
+        before, after = full.costs["code_ms"], costs["code_ms"]
+        faster = f", {times(before / after)} faster" if before and after else ""
+        against = f"{smaller} smaller{faster}" if full.n_bytes != entry.n_bytes else "same size"
+    peak = costs["peak_bytes"]
     return [
         title,
-        grouped(entry.size),
-        grouped(entry.n_coding_words),
-        size_of(entry.n_bytes),
+        f"{entry.size:,}",
+        f"{entry.n_coding_words:,}",
+        format_bytes(entry.n_bytes),
         milliseconds(costs["code_ms"]),
         against,
         seconds(costs["select_seconds"]) if entry.method != FULL else EMPTY,
         seconds(costs["codebook_seconds"]),
-        size_of(costs["peak_bytes"]),
+        EMPTY if peak is None else format_bytes(peak),
     ]
 
 
-def certificate(panel: Panel, looks: Mapping[str, Look]) -> Markup | None:
-    """Tell what was promised of inferred histograms and what was found; None without any."""
-    rows: list[list[Content]] = []
-    held = broken = unpromised = 0
-    for method in panel.methods:
-        for entry in panel.of(method):
-            if entry.certificates:
-                rows.append([looks[method].title, *_certified(entry)])
-                verdicts = [c.get("holds") for c in entry.certificates]
-                held += sum(v is True for v in verdicts)
-                broken += sum(v is False for v in verdicts)
-                unpromised += sum(v is None for v in verdicts)
-    if not rows:
+def certificate(panel: Panel, looks: Looks) -> Markup | None:
+    """Return the bounds of inferred histograms and the differences found; None without any."""
+    certified = [e for method in panel.methods for e in panel.of(method) if e.certificates]
+    if not certified:
         return None
-    said = []
-    if held or broken:
-        said.append(
-            f"An exact search promises the histograms of re-coding, up to rounding: {held} of "
-            f"{held + broken} such promises were kept."
+    holds = [c.get("holds") for entry in certified for c in entry.certificates]
+    n_approximate = holds.count(None)
+    sentences = []
+    if n_approximate < len(holds):
+        sentences.append(
+            "An exact search infers the histograms of re-coding, up to rounding: "
+            f"{holds.count(True)} of {len(holds) - n_approximate} bounds hold."
         )
-    if unpromised:
-        said.append(
-            f"{grouped(unpromised)} searches used an approximation, which promises nothing; what "
-            "it missed by is told all the same."
+    if n_approximate:
+        sentences.append(
+            f"{n_approximate:,} searches used an approximation, which has no bound; their error "
+            "is in the table."
         )
     header = [
         "Method",
         "Words kept",
-        "Images coded again",
+        "Images re-coded",
         "Mean difference",
         "Largest",
-        "Allowed",
+        "Bound",
         "Outcome",
     ]
     caption = f"Inferred against re-coded histograms, as L1 distance from 0 to 2: {panel.title}"
+    rows = [[looks[entry.method].title, *_certified(entry)] for entry in certified]
     return tag(
         "div",
-        tag("p", " ".join(said), class_="verdict"),
-        tag("details", tag("summary", "Every certificate"), table(caption, header, rows)),
-        data_panel=panel.ident,
+        tag("p", " ".join(sentences), class_="verdict"),
+        tag("details", tag("summary", "All certificates"), table(caption, header, rows)),
     )
 
 
 def _certified(entry: Entry) -> list[Content]:
     found = entry.certificates
-    allowed = [c["allowed"] for c in found if c.get("allowed") is not None]
-    outcomes = [c.get("holds") for c in found]
-    if any(v is False for v in outcomes):
-        outcome = f"broken in {sum(v is False for v in outcomes)} of {len(outcomes)} splits"
-    elif any(v is None for v in outcomes):
-        outcome = "nothing promised"
+    bounds = [c["allowed"] for c in found if c.get("allowed") is not None]
+    holds = [c.get("holds") for c in found]
+    if False in holds:
+        outcome = f"exceeded in {holds.count(False)} of {len(holds)} splits"
+    elif None in holds:
+        outcome = "no bound"
     else:
-        outcome = f"kept in all {len(outcomes)} splits" if len(outcomes) > 1 else "kept"
+        outcome = f"holds in all {len(holds)} splits" if len(holds) > 1 else "holds"
     return [
-        grouped(entry.size),
-        grouped(sum(c["n_bags"] for c in found)),
-        _tiny(float(np.mean([c["mean"] for c in found]))),
-        _tiny(max(c["worst"] for c in found)),
-        _tiny(min(allowed)) if allowed else EMPTY,
+        f"{entry.size:,}",
+        f"{sum(c['n_bags'] for c in found):,}",
+        tiny(float(np.mean([c["mean"] for c in found]))),
+        tiny(max(c["worst"] for c in found)),
+        tiny(min(bounds)) if bounds else EMPTY,
         outcome,
     ]
 
 
-def _tiny(value: float) -> str:
-    if value == 0 or value >= 0.001:
-        return figures(value)
-    digits, power = f"{value:.1e}".split("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{digits} × 10{raised}"
+# -- mistakes ------------------------------------------------------------------------------------
 
 
 def confusion_tables(panel: Panel, view: str, pick: Entry, ident: str) -> Markup:
-    """Return the tables that the script fills anew when the size changes, filled for ``pick``."""
+    """Return the tables of mistakes, filled for ``pick``; the script fills them for other sizes."""
     names = list(panel.classes)
+    full = panel.full
+    before = full.confusions.get(view) if full is not None else None
     after = pick.confusions[view]
-    whole = panel.full
-    before = whole.confusions.get(view) if whole is not None else None
-    grids: list[Content] = []
-    if len(names) <= MOST_CLASSES:
-        pairs = [("before", "All words", before), ("after", "The words kept", after)]
-        grids = [
-            _grid(names, counts, title, f"{ident}-{role}", role)
-            for role, title, counts in pairs
-            if counts is not None
-        ]
-    per_class = _per_class(names, before, after)
-    return tag(
-        "div",
-        tag("div", grids, class_="pair") if grids else _too_many(len(names)),
-        per_class,
-        data_set=panel.key.set,
-    )
-
-
-def _too_many(n_classes: int) -> Markup:
-    return tag(
+    tables: Content = tag(
         "p",
-        f"The table of which class is taken for which is left out: {n_classes} classes are too "
-        "many to read.",
+        f"The table of mistakes between classes is left out: {len(names)} classes are too many "
+        "to read.",
         class_="none",
     )
+    if len(names) <= MOST_CLASSES:
+        pairs = [("before", "All words", before), ("after", "The words kept", after)]
+        grids = [_grid(names, n, title, ident, role) for role, title, n in pairs if n is not None]
+        tables = tag("div", grids, class_="pair")
+    kept = shares_of(after)
+    all_words = shares_of(before) if before is not None else None
+    rows: list[list[Content]] = []
+    for i, name in enumerate(names):
+        now = kept[i][i]
+        then = None if all_words is None else all_words[i][i]
+        change = [EMPTY, f"{now:.3f}", EMPTY]
+        if then is not None:
+            change = [f"{then:.3f}", f"{now:.3f}", format_signed(now - then)]
+        rows.append([name, *change])
+    header = ["Class", "All words", "The words kept", "Difference"]
+    per_class = table("Accuracy per class, all splits together", header, rows, "classes")
+    return tag("div", tables, per_class, data_set=panel.key.set)
 
 
 def shares_of(counts: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return each row as shares of its sum; zeros where a class has no test image."""
+    """Return each row as shares of its sum; zeros for a class without test images."""
     return [[n / sum(row) if sum(row) else 0.0 for n in row] for row in counts]
 
 
 def _grid(
     names: Sequence[str], counts: Sequence[Sequence[int]], title: str, ident: str, role: str
 ) -> Markup:
-    head = [
-        tag(
-            "th",
-            tag("span", name, class_="vh"),
-            tag("span", place, aria_hidden="true"),
-            scope="col",
-            title=name,
-        )
-        for place, name in enumerate(names, 1)
-    ]
-    rows = [
-        tag(
-            "tr",
-            tag("th", tag("span", f"{i + 1} ", aria_hidden="true"), names[i], scope="row"),
-            [
-                tag(
-                    "td",
-                    f"{100 * share:.0f}" if share >= 0.005 else "",
-                    class_="right" if i == j else None,
-                    style=f"--share:{share:.3f}",
-                )
-                for j, share in enumerate(row)
-            ],
-        )
-        for i, row in enumerate(shares_of(counts))
-    ]
+    head: list[Content] = []
+    rows: list[Content] = []
+    for i, (name, row) in enumerate(zip(names, shares_of(counts), strict=True)):
+        number = tag("span", i + 1, aria_hidden="true")
+        head.append(tag("th", tag("span", name, class_="vh"), number, scope="col", title=name))
+        cells: list[Content] = []
+        for j, share in enumerate(row):
+            shown = f"{100 * share:.0f}" if share >= 0.005 else ""
+            right = "right" if i == j else None
+            cells.append(tag("td", shown, class_=right, style=f"--share:{share:.3f}"))
+        number = tag("span", f"{i + 1} ", aria_hidden="true")
+        rows.append(tag("tr", tag("th", number, name, scope="row"), cells))
     made = tag(
         "table",
         tag("caption", title),
-        tag("thead", tag("tr", tag("th", "is ↓ taken for →", scope="col"), head)),
+        tag("thead", tag("tr", tag("th", "class ↓ recognised as →", scope="col"), head)),
         tag("tbody", rows),
         class_="grid",
         data_role=role,
-        id=ident,
+        id=f"{ident}-{role}",
     )
-    return tag(
-        "div",
-        made,
-        class_="scroll",
-        tabindex="0",
-        role="region",
-        aria_label=f"{title}: which class is taken for which, in percent",
-    )
+    label = f"{title}: which class is recognised as which, in percent"
+    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
-def _per_class(
-    names: Sequence[str],
-    before: Sequence[Sequence[int]] | None,
-    after: Sequence[Sequence[int]],
-) -> Markup:
-    rows: list[list[Content]] = []
-    kept = shares_of(after)
-    whole = shares_of(before) if before is not None else None
-    for i, name in enumerate(names):
-        then = None if whole is None else whole[i][i]
-        rows.append(
-            [
-                name,
-                EMPTY if then is None else f"{then:.3f}",
-                f"{kept[i][i]:.3f}",
-                EMPTY if then is None else signed(kept[i][i] - then),
-            ]
-        )
-    header = ["Class", "All words", "The words kept", "Difference"]
-    return table("Accuracy of each class, all splits together", header, rows, "classes")
+# -- provenance ----------------------------------------------------------------------------------
+
+_SHOWN_APART = {"machine", "versions", "parameters", "sets", "methods", "format", "schema"}
+
+
+def provenance(about: Mapping[str, Any]) -> list[Content]:
+    """Return every value of ``run.json`` in tables."""
+    rest = {key: about[key] for key in about if key not in {*_SHOWN_APART, "command"}}
+    groups = {
+        "The run": {**rest, "format": f"{about.get('format')}, schema {about.get('schema')}"},
+        "Parameters": about.get("parameters") or {},
+        "Machine": about.get("machine") or {},
+        "Versions": about.get("versions") or {},
+        **{f"Images: {name}": facts for name, facts in about.get("sets", {}).items()},
+        **{f"Method: {name}": facts for name, facts in about.get("methods", {}).items()},
+    }
+    parts: list[Content] = []
+    for title, facts in groups.items():
+        if rows := flat(facts):
+            shown = table(title, ["Name", "Value"], rows, "facts")
+            parts.append(tag("details", tag("summary", title), shown))
+    return parts
+
+
+def flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return nested facts as pairs of a dotted name and a text."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in facts.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            pairs += flat(value, f"{name}.") or [(name, "none")]
+        elif name.endswith("_bytes") and value is not None:
+            pairs.append((name, f"{value} ({format_bytes(value)})"))
+        elif name.endswith("seconds") and value is not None:
+            pairs.append((name, f"{value:g} ({seconds(value)})"))
+        else:
+            values = value if isinstance(value, list) else [value]
+            words = {None: "none", True: "yes", False: "no"}
+            said = [words[v] if v is None or isinstance(v, bool) else str(v) for v in values]
+            pairs.append((name, ", ".join(said) or "none"))
+    return pairs
