@@ -23,31 +23,11 @@ from bowsaw.errors import FormatError
 from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.formatting import format_bytes, format_count
-from bowsaw.report import tables
-from bowsaw.report.charts import (
-    AXES,
-    HERO,
-    SMALL,
-    Mark,
-    chart,
-    legend_mark,
-    looks_of,
-    style_sheet,
-    trace_chart,
-    x_of,
-    y_range,
-)
+from bowsaw.report import charts, summary, tables
+from bowsaw.report.charts import chart
+from bowsaw.report.details import page_details
 from bowsaw.report.markup import Content, Markup, script_json, tag, text
-from bowsaw.report.summary import (
-    FULL,
-    MAX_LOSS,
-    Entry,
-    Panel,
-    Pick,
-    headline_pick,
-    panels_of,
-    recommend,
-)
+from bowsaw.report.summary import FULL, MAX_LOSS, Entry, Panel, Pick, headline_pick
 from bowsaw.report.tables import milliseconds, times
 from bowsaw.report.words import Line, book_name, fits, vocabulary
 
@@ -108,7 +88,7 @@ def write_page(
     target = Path(folder) / "index.html" if path is None else Path(path)
     run = read_run(folder)
     try:
-        page = page_html(run, run.details, extra)
+        page = page_html(run, page_details(Path(folder), run), extra)
     except FormatError:
         raise
     except Exception as error:
@@ -125,7 +105,7 @@ def write_page(
 
 def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) -> str:
     """Return the page of a run as text; ``details`` are its drawings."""
-    panels = panels_of(run.about, run.cells)
+    panels = summary.panels_of(run.about, run.cells)
     title = f"bowsaw: comparison on {', '.join(run.about['sets'])}"
     if not panels:
         return _filled(title, [_fragment("nothing", command=run.about["command"])], {})
@@ -172,7 +152,7 @@ class View:
     def __init__(self, about: Mapping[str, Any], panels: Sequence[Panel]) -> None:
         self.panels = panels
         self.methods: Mapping[str, Any] = about["methods"]
-        self.looks = looks_of(self.methods, [m for p in panels for m in p.methods])
+        self.looks = charts.looks_of(self.methods, [m for p in panels for m in p.methods])
         first = panels[0].key[:2]
         alike = [p for p in panels if p.key[:2] == first]
         self.panel = max(alike, key=lambda p: p.key.full_words)
@@ -212,7 +192,7 @@ def _offers(
     for method in names:
         measured = [entry.size for entry in panel.of(method)]
         sizes = sorted(int(size) for size in words.get(method, {})) or measured
-        best = recommend(panel, view.map, method)
+        best = summary.recommend(panel, view.map, method)
         wanted = best.entry.size if best is not None else 0
         at = min(sizes, key=lambda size: (abs(size - wanted), size))
         offered.append({"method": method, "sizes": sizes, "start": sizes.index(at)})
@@ -315,9 +295,11 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
             "coding",
             view.looks,
             ident=f"hero-{panel.ident}-{name}",
-            frame=HERO,
+            frame=charts.HERO,
             emphasis=entry.method,
-            mark=Mark(x_of(entry, "coding"), entry.levels[name].mean, f"{entry.size:,} words"),
+            mark=charts.Mark(
+                charts.x_of(entry, "coding"), entry.levels[name].mean, f"{entry.size:,} words"
+            ),
             caption=f"{', '.join(parts)}.",
         ),
         caption=f"Coloured line: accuracy (share of test images recognised) of {title} by number "
@@ -371,7 +353,7 @@ def _curves(view: View) -> Markup:
     drawn: list[Content] = []
     numbers: list[tuple[Panel, str | None, Content]] = []
     for panel, name in view.views():
-        for axis in AXES:
+        for axis in charts.AXES:
             ident = f"curve-{panel.ident}-{name}-{axis}"
             hidden = view.hides(panel, name) or axis != "coding"
             keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
@@ -389,7 +371,7 @@ def _curves(view: View) -> Markup:
             box = tag("input", type="checkbox", checked=True, data_toggle=method)
             title, about = tag("span", look.title, note), view.methods.get(method, {})
             summary = about.get("summary") or about.get("about")
-            legend.append(tag("label", box, legend_mark(look), title, title=summary))
+            legend.append(tag("label", box, charts.legend_mark(look), title, title=summary))
     return _fragment("curves", charts=drawn, legend=legend, numbers=view.wrapped(numbers))
 
 
@@ -399,9 +381,11 @@ def _all_panels(view: View) -> Markup:
         cells: list[Content] = []
         for panel in view.panels:
             if name in panel.maps:
-                limits = y_range([p for p in view.panels if p.key.set == panel.key.set], name)
+                limits = charts.y_range(
+                    [p for p in view.panels if p.key.set == panel.key.set], name
+                )
                 ident = f"small-{panel.ident}-{name}"
-                shared = {"ident": ident, "frame": SMALL, "limits": limits}
+                shared = {"ident": ident, "frame": charts.SMALL, "limits": limits}
                 drawn = chart(panel, name, "columns", view.looks, **shared)
                 heading = tag("h3", panel.title.replace(" coding", ""))
                 cells.append(tag("div", heading, drawn, class_="small"))
@@ -422,7 +406,7 @@ def _searches(view: View, details: Iterable[Line]) -> Markup | None:
             look = view.looks.get(line["method"])
             title = f"{look.title if look else line['method']}, {line['size']} words"
             label = f"The search: {title}, {panel.title}"
-            drawn = trace_chart(line, label, f"trace-{len(seen)}")
+            drawn = charts.trace_chart(line, label, f"trace-{len(seen)}")
             if drawn is not None:
                 first = panel is view.panel and not any(k[0] == panel.ident for k in seen)
                 seen.add(key)
@@ -466,7 +450,7 @@ def _filled(title: str, parts: Iterable[Content], data: Mapping[str, Any]) -> st
     links = re.findall(r'<section id="([\w-]+)" data-link="([^"]+)"', main)
     values = {
         "title": tag("title", title),
-        "style": Markup(style_sheet() + _template("page.css")),
+        "style": Markup(charts.style_sheet() + _template("page.css")),
         "links": [tag("a", Markup(name), href=f"#{ident}") for ident, name in links],
         "main": main,
         "data": script_json(data),

@@ -209,9 +209,9 @@ def recommend(panel: Panel, view: str, method: str) -> Pick | None:
 def headline_pick(panel: Panel, view: str, methods: Mapping[str, Any]) -> Pick | None:
     """Return the recommendation of the method in the headline.
 
-    Of bowsaw's own methods that code with the pruned words, the one that needs the fewest words, the
-    more accurate of two that need as many. If none was measured with this map: of any that code
-    with the pruned words; if there are none of those either, of any.
+    Of bowsaw's own methods that code with the pruned words, the one that needs the fewest words,
+    the more accurate of two that need as many. If none was measured with this map: of any that
+    code with the pruned words; if there are none of those either, of any.
     """
     here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
     small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]

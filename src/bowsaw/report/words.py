@@ -34,22 +34,21 @@ def glyphs(values: str, n_dims: int) -> list[str]:
 
 
 def vocabulary(panels: Sequence[Panel], details: Iterable[Line]) -> dict[str, Any]:
-    """Return the words, codebooks, sprites and images of a run, by panel, method and size."""
-    kinds: dict[str, list[Line]] = {"codebook": [], "words": [], "patches": [], "image": []}
+    """Return the words, codebooks and images of a run, by panel, method and size."""
+    kinds: dict[str, list[Line]] = {"codebook": [], "words": [], "image": []}
     for line in sorted(details, key=lambda line: line.get("split") or 0):
         kinds.setdefault(str(line["kind"]), []).append(line)
-    sprites: list[dict[str, Any]] = []
-    found = {p.ident: _words(p, kinds, sprites) for p in panels}
+    found = {p.ident: _words(p, kinds["words"]) for p in panels}
     words = {ident: methods for ident, methods in found.items() if methods}
     books: dict[str, dict[str, Any]] = {}
     for panel in panels:
         line = next((b for b in kinds["codebook"] if fits(b, panel)), None)
         if line is not None and panel.ident in words and book_name(panel) not in books:
             sharing = [words[p.ident] for p in panels if p.ident in words and fits(line, p)]
-            books[book_name(panel)] = _book(line, sharing, kinds, sprites)
+            books[book_name(panel)] = _book(line, sharing)
     images = {p.ident: _images(p, kinds["image"]) for p in panels}
     shown = {ident: methods for ident, methods in images.items() if methods}
-    return {"words": words, "books": books, "sprites": sprites, "images": shown}
+    return {"words": words, "books": books, "images": shown}
 
 
 def book_name(panel: Panel) -> str:
@@ -62,11 +61,9 @@ def fits(line: Line, panel: Panel) -> bool:
     return all(line.get(name) in (None, value) for name, value in panel.key._asdict().items())
 
 
-def _words(
-    panel: Panel, kinds: Mapping[str, list[Line]], sprites: list[dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
+def _words(panel: Panel, lines: Iterable[Line]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for line in kinds["words"]:
+    for line in lines:
         sizes = found.get(line["method"], {})
         if not fits(line, panel) or str(line["size"]) in sizes:
             continue
@@ -82,34 +79,11 @@ def _words(
             "from": [sources[:MOST_SOURCES] for sources in line["from"]],
             "pruned": line["pruned"][:MOST_PRUNED],
             "n_pruned": line["n_pruned"],
-            "sprite": _sprite(line, kinds, sprites),
         }
     return found
 
 
-def _sprite(
-    line: Line, kinds: Mapping[str, list[Line]], sprites: list[dict[str, Any]]
-) -> int | None:
-    """Add the sprite that belongs to a line to ``sprites`` and return its place."""
-    for sheet in kinds["patches"]:
-        alike = all(
-            sheet.get(name) is None or line.get(name) in (None, sheet[name])
-            for name in ("set", "split", "full_words", "coding")
-        )
-        if alike and all(sheet.get(name) == line.get(name) for name in ("method", "size")):
-            made = {name: sheet[name] for name in ("png", "columns", "rows")}
-            if made not in sprites:
-                sprites.append(made)
-            return sprites.index(made)
-    return None
-
-
-def _book(
-    line: Line,
-    sharing: Iterable[Mapping[str, Mapping[str, Any]]],
-    kinds: Mapping[str, list[Line]],
-    sprites: list[dict[str, Any]],
-) -> dict[str, Any]:
+def _book(line: Line, sharing: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
     """Return the words of a full codebook that the panels sharing it name."""
     places = {word: place for place, word in enumerate(line["ids"])}
     named: dict[int, None] = {}
@@ -124,8 +98,6 @@ def _book(
     return {
         "dims": line["n_dims"],
         "glyphs": {word: drawn[places[word]] for word in ids[:MOST_OF_A_BOOK]},
-        "tiles": {word: places[word] for word in ids},
-        "sprite": _sprite(line, kinds, sprites),
     }
 
 

@@ -4,7 +4,11 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const find = (selector, within = document) => within.querySelector(selector);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
+  const signed = (change) => {
+    const digits = Math.abs(change).toFixed(3);
+    return Number(digits) ? `${change < 0 ? "−" : "+"}${digits}` : digits;
+  };
   const percent = (share) => `${Number((100 * share).toPrecision(2))}\u202f%`;
   const element = (name, properties = {}, ...children) => {
     const made = Object.assign(document.createElement(name), properties);
@@ -74,7 +78,7 @@
     for (const axis of all("#curves [data-scale]")) axis.toggleAttribute("hidden", axis.dataset.scale !== state.scale);
   });
 
-  // -- toggles and what a point says --------------------------------------------------------------
+  // -- toggles and tooltips --------------------------------------------------------------
   for (const box of all("[data-toggle]")) {
     const apply = () => {
       for (const curve of all("#curves .curve, #panels .curve")) {
@@ -85,7 +89,7 @@
     apply();
   }
   const tip = find(".tip");
-  function tell(point) {
+  function showTip(point) {
     tip.textContent = point.getAttribute("aria-label");
     tip.hidden = false;
     const frame = tip.parentElement.getBoundingClientRect();
@@ -102,8 +106,8 @@
       const points = all(".point", curve);
       points.forEach((point, i) => {
         point.setAttribute("tabindex", i ? "-1" : "0");
-        point.addEventListener("pointerenter", () => tell(point));
-        point.addEventListener("focus", () => tell(point));
+        point.addEventListener("pointerenter", () => showTip(point));
+        point.addEventListener("focus", () => showTip(point));
         for (const end of ["pointerleave", "blur"]) point.addEventListener(end, () => { tip.hidden = true; });
         point.addEventListener("keydown", (event) => {
           if (event.key === "Escape") tip.hidden = true;
@@ -119,18 +123,7 @@
     }
   }
 
-  // -- faces of words: a patch where there are pictures, a glyph where there are none -------------
-  const sheets = document.head.appendChild(element("style"));
-  sheets.textContent = data.sprites
-    .map((sheet, i) => `.sheet${i}{background-image:url(data:image/png;base64,${sheet.png});background-size:${100 * sheet.columns}% auto}`)
-    .join("");
-  const share = (at, of) => (of > 1 ? (100 * at) / (of - 1) : 0);
-  function patch(place, tile) {
-    const { columns, rows } = data.sprites[place];
-    const made = element("span", { className: `face sheet sheet${place}` });
-    made.style.backgroundPosition = `${share(tile % columns, columns)}% ${share(Math.floor(tile / columns), rows)}%`;
-    return made;
-  }
+  // -- glyphs of words ----------------------------------------------------------------------------
   const SVG = "http://www.w3.org/2000/svg";
   function glyph(packed, dims) {
     const bytes = atob(packed);
@@ -165,11 +158,9 @@
     }
     return made;
   }
-  const keptFace = (line, i) =>
-    line.sprite === null ? glyph(line.glyphs[i], line.dims) : patch(line.sprite, i);
+  const keptFace = (line, i) => glyph(line.glyphs[i], line.dims);
   function fullFace(id) {
     const book = data.books[panel().book];
-    if (book && book.sprite !== null && id in book.tiles) return patch(book.sprite, book.tiles[id]);
     return book && id in book.glyphs ? glyph(book.glyphs[id], book.dims) : element("span", { textContent: "?" });
   }
   const thumb = (face) => element("span", { className: "thumb" }, face);
@@ -181,8 +172,8 @@
     const where = Object.keys(having)[0];
     note.hidden = false;
     note.textContent = where
-      ? `Nothing of this was recorded for ${panel().title}. Choose ${data.panels[where].title} at the top to see it.`
-      : "Nothing of this was recorded.";
+      ? `Not recorded for ${panel().title}. Choose ${data.panels[where].title} at the top to see it.`
+      : "Not recorded.";
   }
   function only(section, there, having) {
     for (const part of section.children) {
@@ -205,10 +196,10 @@
     }
     const n = line.ids.length;
     const order = line.ids.map((_, i) => i).sort((a, b) => line.mass[b] - line.mass[a]).slice(0, MOST_TILES);
-    const what = line.sprite === null ? "a drawing of its gradients (lines point where it gets brighter)" : "the patches nearest to it";
+    const what = line.dims === 128 ? "a drawing of its gradients (lines point where it gets brighter)" : "its values";
     find("#words-said").textContent =
-      `Each square is one of the ${grouped(n)} words that stay, shown as ${what}, the most used first` +
-      `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see whose patches it took over.`;
+      `Each square is one of the ${grouped(n)} kept words, shown as ${what}, the most used first` +
+      `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see which words' patches it inherits.`;
     const mosaic = find("#mosaic");
     mosaic.className = n <= 60 ? "few" : "";
     mosaic.replaceChildren(...order.map((i) => {
@@ -220,10 +211,10 @@
     }));
     const gone = line.pruned;
     find("#pruned-said").textContent =
-      `${grouped(line.n_pruned)} words were pruned. Above: a pruned word and its share of all patches; below: the word that takes most of them over, and what part of them.`;
-    find("#pruned").replaceChildren(...gone.map(([id, mass, heir, part]) => element("span", {},
+      `${grouped(line.n_pruned)} words were pruned. Above: a pruned word and its share of all patches; below: the word that inherits most of them, and the share it inherits.`;
+    find("#pruned").replaceChildren(...gone.map(([id, mass, inheritor, part]) => element("span", {},
       thumb(fullFace(id)), element("span", { textContent: percent(mass) }), element("span", { textContent: "↓" }),
-      thumb(keptFace(line, heir)), element("span", { textContent: percent(part) }))));
+      thumb(keptFace(line, inheritor)), element("span", { textContent: percent(part) }))));
     choose(order[0], false);
   }
   function choose(word, andImage = true) {
@@ -236,11 +227,11 @@
     }
     const given = element("span", { className: "given" }, ...line.from[word].map(([id, part]) =>
       element("span", {}, thumb(fullFace(id)), `word ${id}: ${percent(part)}`)));
-    const moved = line.moved ? " It was also moved, to tell the classes apart." : "";
+    const moved = line.moved ? " It was also moved, to separate the classes better." : "";
     find("#word").replaceChildren(
       thumb(keptFace(line, word)),
       element("p", { textContent:
-        `Word ${line.ids[word]} coded ${percent(line.kept[word])} of the training patches before, and codes ${percent(line.mass[word])} now.${moved} Its patches come from these words of the full codebook:` }),
+        `Word ${line.ids[word]} coded ${percent(line.kept[word])} of the patches before and codes ${percent(line.mass[word])} now.${moved} Its patches come from these words of the full codebook:` }),
       given);
     if (andImage) drawImage();
   }
@@ -308,7 +299,7 @@
       picture.src = `data:image/jpeg;base64,${shown.jpeg}`;
     } else cells();
     const different = new Set(codes).size;
-    const taken = guess ? ` The image shows ${shown.class} and is taken for ${guess}.` : "";
+    const taken = guess ? ` The image shows ${shown.class} and is recognised as ${guess}.` : "";
     const said = `With ${name}: ${grouped(codes.length)} patches are coded as ${grouped(different)} different words.${taken}`;
     canvas.setAttribute("aria-label", `${shown.name}. ${said}`);
     find(`#image-${role}-said`).textContent = said;
@@ -377,7 +368,7 @@
         row.cells[1].textContent = before === undefined ? "—" : before.toFixed(3);
         row.cells[2].textContent = after === undefined ? "—" : after.toFixed(3);
         const change = after - before;
-        row.cells[3].textContent = Number.isNaN(change) ? "—" : `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(3)}`;
+        row.cells[3].textContent = Number.isNaN(change) ? "—" : signed(change);
       });
     }
   }

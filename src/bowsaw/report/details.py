@@ -1,0 +1,272 @@
+"""The page's drawings, made from the run's folder: its pruned codebooks and sample images.
+
+Each drawing is a *line*, a plain mapping: ``codebook`` and ``words`` (words as bytes, and which
+words inherit from which), ``image`` (an image's patches before and after) and ``trace`` (the path
+of a search). A run without codebooks has its lines recorded in ``details.jsonl``. Drawings are of
+the lowest split.
+
+**Inheritance.** Let n_kc be the number of sample descriptors whose nearest word was word k of the
+full codebook and is word c of the pruned one. The mass of k was Σ_c n_kc / n, the mass of c is
+Σ_k n_kc / n, the share of c that comes from k is n_kc / Σ_k n_kc, and a pruned k is inherited by
+the c with the largest n_kc. Codes are nearest words for soft coding, too. Ties go to the lower
+position.
+
+**Values as bytes.** SIFT is 512 times its unit-norm value, at most 255, whatever unit the codebook
+is stored in, so glyphs of all codebooks compare. For other descriptors the range of the full
+codebook (from 0, unless it has negative values) becomes 0 to 255.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.bags import Bags
+from bowsaw.checkpoint import JsonLines, NpzReader
+from bowsaw.codebook import Codebook
+from bowsaw.errors import FormatError
+from bowsaw.formats.vocabulary import load
+from bowsaw.nearest.search import nearest_words
+from bowsaw.report.summary import FULL, PanelKey
+
+Line = Mapping[str, Any]
+MOST_METHODS = 3
+"""Methods per panel whose words are drawn."""
+N_SOURCES, N_PRUNED = 4, 48
+
+
+class Samples(NamedTuple):
+    """Sample images of a set; ``pixels`` may be smaller than ``sizes``, or None."""
+
+    bags: Bags
+    positions: list[NDArray[np.float32]]
+    labels: NDArray[np.int64]
+    paths: list[str]
+    sizes: NDArray[np.int64]
+    pixels: list[NDArray[np.uint8] | None]
+
+    def codes(self, book: Codebook) -> NDArray[np.int64]:
+        """Return the position of the nearest word of each descriptor."""
+        return nearest_words(self.bags, book.words_for(self.bags)).astype(np.int64)
+
+
+def page_details(folder: Path, run: Any) -> list[Line]:
+    """Return the drawings of a run."""
+    if not (folder / "codebooks").is_dir():
+        return [line for _, line in JsonLines(folder / "details.jsonl").read()]
+    first = min((cell["split"] for cell in run.cells), default=0)
+    panels: dict[PanelKey, dict[str, dict[int, Line]]] = {}
+    lines: list[Line] = []
+    for cell in sorted(run.cells, key=lambda cell: cell["size"]):
+        if cell["split"] == first:
+            key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
+            panels.setdefault(key, {}).setdefault(cell["method"], {})[cell["size"]] = cell
+            if cell.get("trace"):
+                lines.append({"kind": "trace", **_key(cell), **cell["trace"]})
+    samples = {name: read_samples(folder, name, first) for name in {key.set for key in panels}}
+    for key, methods in panels.items():
+        here, full = samples[key.set], methods.get(FULL, {}).get(key.full_words)
+        book = None if full is None else _codebook(folder, full)
+        if here is not None and book is not None and full is not None:
+            classes = run.about["sets"][key.set]["classes"]
+            order = [name for name in run.about["methods"] if name in methods and name != FULL]
+            chosen = {name: methods[name] for name in order}
+            lines += _panel(folder, here, book, full, chosen, classes)
+    return lines
+
+
+def _panel(
+    folder: Path,
+    samples: Samples,
+    full: Codebook,
+    full_cell: Line,
+    methods: Mapping[str, Mapping[int, Line]],
+    classes: Sequence[str],
+) -> list[Line]:
+    before = samples.codes(full)
+    lines: list[Line] = []
+    n_drawn = 0
+    for method, cells in methods.items():
+        smalls: dict[int, tuple[Codebook, NDArray[np.int64]]] = {}
+        for size, cell in cells.items():
+            small = _codebook(folder, cell) if cell["codes_with"] == "pruned" else None
+            if small is not None and n_drawn < MOST_METHODS and _is_pruned(small, full):
+                smalls[size] = small, samples.codes(small)
+                lines.append(words_line(_key(cell), full, small, before, smalls[size][1]))
+        if smalls:
+            n_drawn += 1
+            key = {**_key(full_cell), "method": method, "size": None}
+            answers = {FULL: full_cell, **{str(size): cells[size] for size in smalls}}
+            guess = {name: cell.get("answers") for name, cell in answers.items()}
+            lines.append(image_line(key, samples, full.ids[before], smalls, guess, classes))
+    if lines:
+        key = {**_key(full_cell), "coding": None, "method": None, "size": None}
+        values = _base64(_bytes(full, full).tobytes())
+        about = {"n_dims": full.n_dims, "ids": full.ids.tolist(), "values": values}
+        lines.append({"kind": "codebook", **key, **about})
+    return lines
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _key(cell: Line) -> dict[str, Any]:
+    names = ("set", "split", "coding", "full_words", "method", "size")
+    return {name: cell[name] for name in names}
+
+
+def _codebook(folder: Path, cell: Line) -> Codebook | None:
+    """Return the codebook of a cell; None if it was not kept."""
+    name, *rest = _key(cell).values()
+    path = folder / "codebooks" / name / f"{'-'.join(map(str, rest))}.safetensors"
+    return load(path) if path.is_file() else None
+
+
+def _is_pruned(small: Codebook, full: Codebook) -> bool:
+    """Return whether words come from the full codebook: chosen, or chosen and moved."""
+    if not np.isin(small.ids, full.ids).all():
+        return False
+    shared = (small.words == full.only(small.ids).words).all(axis=1).any()
+    # A codebook trained from scratch numbers its words from 0 and shares none.
+    return bool(shared or not np.array_equal(small.ids, np.arange(small.n_words)))
+
+
+def read_samples(folder: Path, name: str, split: int) -> Samples | None:
+    """Return the sample images of a set; None if there are none."""
+    path = folder / "samples" / f"{name}.npz"
+    if not path.is_file():
+        return None
+    try:
+        with NpzReader(path) as file:
+            bags = Bags(file["descriptors"], file["offsets"], scale=float(file["scale"]))
+            sizes, pixels = file["sizes"], None
+            where = np.split(file["positions"], bags.offsets[1:-1])
+            shapes = file["pixel_shapes"]
+            ends = np.cumsum(shapes.prod(axis=1))[:-1]
+            flat = np.split(file["pixels"], ends)
+            pixels = [p.reshape(s) if len(p) else None for p, s in zip(flat, shapes, strict=True)]
+            paths = [bytes(p).decode("utf-8", "replace") for p in file["paths"]]
+            return Samples(bags, where, file["labels"], paths, sizes, pixels)
+    except Exception as error:
+        raise FormatError(
+            f"{path} cannot be read ({error}). Remove it; the page is then made without words."
+        ) from error
+
+
+# -- lines ---------------------------------------------------------------------------------------
+
+
+def words_line(
+    key: Line,
+    full: Codebook,
+    small: Codebook,
+    before: NDArray[np.int64],
+    after: NDArray[np.int64],
+) -> Line:
+    """Return the words of a pruned codebook, and which words they inherit from.
+
+    ``before`` and ``after`` are the positions of each descriptor's nearest word. ``from`` has up to
+    4 ``[id, share of this word's descriptors]`` per word; ``pruned`` up to 48 ``[id, mass it had,
+    column of the inheriting word, share that it inherits]``.
+    """
+    n = len(before)
+    kept = full.positions(small.ids)
+    had = np.bincount(before, minlength=full.n_words)
+    has = np.bincount(after, minlength=small.n_words)
+    pairs, counts = np.unique(before * small.n_words + after, return_counts=True)
+    sources: list[list[list[Any]]] = [[] for _ in range(small.n_words)]
+    heaviest: dict[int, list[Any]] = {}
+    for pair in np.argsort(-counts, kind="stable"):
+        giver, taker = divmod(int(pairs[pair]), small.n_words)
+        word = int(full.ids[giver])
+        if len(sources[taker]) < N_SOURCES:
+            sources[taker].append([word, _share(counts[pair], has[taker])])
+        part = _share(counts[pair], had[giver])
+        heaviest.setdefault(giver, [word, _share(had[giver], n), taker, part])
+    gone = np.setdiff1d(np.arange(full.n_words), kept)
+    by_mass = gone[np.argsort(-had[gone], kind="stable")].tolist()
+    return {
+        "kind": "words",
+        **key,
+        "n_dims": small.n_dims,
+        "ids": small.ids.tolist(),
+        "values": _base64(_bytes(small, full).tobytes()),
+        "moved": not np.array_equal(small.words, full.words[kept]),
+        "mass": [_share(count, n) for count in has],
+        "kept_mass": [_share(count, n) for count in had[kept]],
+        "from": sources,
+        "pruned": [heaviest[word] for word in by_mass if word in heaviest][:N_PRUNED],
+        "n_pruned": len(gone),
+    }
+
+
+def image_line(
+    key: Line,
+    samples: Samples,
+    before: NDArray[np.int64],
+    smalls: Mapping[int, tuple[Codebook, NDArray[np.int64]]],
+    guess: Mapping[str, Sequence[str] | None],
+    classes: Sequence[str],
+) -> Line:
+    """Return one image: its patches, and their words before and after.
+
+    It is the first by path that the full codebook recognises, else the first by path: a rule that
+    ignores what the pruned codebooks make of it.
+    """
+    names = [classes[label] for label in samples.labels]
+    right = [name == found for name, found in zip(names, guess[FULL] or names, strict=True)]
+    filled = samples.bags.counts > 0
+    order = [(not (right[i] and filled[i]), path, i) for i, path in enumerate(samples.paths)]
+    *_, row = min(order)
+    part = slice(samples.bags.offsets[row], samples.bags.offsets[row + 1])
+    where, grey = samples.positions[row], samples.pixels[row]
+    width, height = samples.sizes[row].tolist()
+    return {
+        "kind": "image",
+        **key,
+        "name": samples.paths[row],
+        "class": names[row],
+        "width": width,
+        "height": height,
+        "jpeg": None if grey is None else _base64(_jpeg(grey)),
+        "patch": float(np.median(where[:, 2])) if len(where) else 0.0,
+        "x": np.round(where[:, 0].astype(float), 1).tolist(),
+        "y": np.round(where[:, 1].astype(float), 1).tolist(),
+        "before": before[part].tolist(),
+        "after": {str(size): codes[part].tolist() for size, (_, codes) in smalls.items()},
+        "guess": {name: found[row] for name, found in guess.items() if found} or None,
+    }
+
+
+def _bytes(book: Codebook, full: Codebook) -> NDArray[np.uint8]:
+    """Return words as bytes that compare with those of ``full``."""
+    low, high = 0.0, 255.0 / 512.0
+    if not is_sift(full):
+        low, high = min(0.0, full.words.min() / full.scale), full.words.max() / full.scale
+    values = (book.words / np.float64(book.scale) - low) / ((high - low) or 1.0)
+    return np.clip(np.rint(255 * values), 0, 255).astype(np.uint8)
+
+
+def is_sift(book: Codebook) -> bool:
+    """Return whether a word is 4 × 4 cells of 8 orientations, and not just as long."""
+    about = book.description or {}
+    return book.n_dims == 128 and "sift" in (about.get("name") or about.get("feature", "")).lower()
+
+
+def _share(part: float, whole: float) -> float:
+    """Return part / whole to four significant digits; 0 of nothing."""
+    return float(f"{part / whole:.4g}") if whole else 0.0
+
+
+def _jpeg(grey: NDArray[np.uint8]) -> bytes:
+    return cv2.imencode(".jpg", grey, [cv2.IMWRITE_JPEG_QUALITY, 70])[1].tobytes()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
