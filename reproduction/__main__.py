@@ -18,7 +18,7 @@ from bowsaw.comparison.methods import FULL, PUBLISHED
 from bowsaw.comparison.run import arena
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.images.folder import ImageFolder
-from bowsaw.report.page import write_page
+from bowsaw.report import write_page
 from bowsaw.store import extract
 from reproduction.probing import probe
 from reproduction.section import claims_section

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bowsaw.report.markup import tag
-from bowsaw.report.page import Section
-from bowsaw.report.tables import table
+from bowsaw.report import Section, table, tag
 from reproduction.verdict import Verdict
 
 

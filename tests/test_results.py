@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import bowsaw as bs
-from bowsaw.report.figure_file import write_figure
-from bowsaw.report.page import write_page
+from bowsaw.report import write_figure, write_page
 from reproduction.section import claims_section
 from reproduction.verdicts import verdicts
 

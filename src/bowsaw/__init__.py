@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bowsaw.images.folder import ImageFolder
     from bowsaw.images.split import Split
     from bowsaw.inference.whatif import whatif
-    from bowsaw.report.page import write_page
+    from bowsaw.report.page import Section, write_page
     from bowsaw.selection.annealing import Annealing
     from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
     from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
@@ -66,6 +66,7 @@ _HOMES = {
     "Recommendation": "bowsaw.evaluation.recommendation",
     "Refinement": "bowsaw.selection.refinement",
     "Retrained": "bowsaw.selection.baselines",
+    "Section": "bowsaw.report.page",
     "Selection": "bowsaw.selection.result",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
@@ -108,6 +109,7 @@ __all__ = [
     "Recommendation",
     "Refinement",
     "Retrained",
+    "Section",
     "Selection",
     "Split",
     "Store",

@@ -36,7 +36,7 @@ collect_ignore = (
 )
 RUNS: dict[str, dict[str, Any]] = {
     "compare": {},
-    "reproduce": {"kind": "reproduce", "sizes": [10, 20, 50], "splits": 2},
+    "reproduce": {"large": True, "sizes": [10, 20, 50], "splits": 2},
     "without details": {"details": False, "splits": 2},
     "one split": {"splits": 1, "sizes": [20]},
 }

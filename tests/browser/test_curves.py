@@ -102,7 +102,7 @@ def test_every_panel_of_the_paper_can_be_chosen(browser, page_of, numbers_of):
             means = numbers.means(panel, "sqrt")
             said = seen.text("#answer .headline:visible")
             size, mean = re.match(r"(\d+) words (?:keep|reach) (0\.\d+)", said).groups()
-            assert float(mean) == pytest.approx(means["refined", int(size)], abs=5.1e-4)
+            assert float(mean) == pytest.approx(means["refinement", int(size)], abs=5.1e-4)
             assert f"{means['full', panel[2]]:.3f}" in said
             costs = seen.text("#costs table:visible caption")
             assert panel[0] in costs
@@ -141,7 +141,7 @@ def test_toggles_hide_and_show_curves_by_hand_and_by_keyboard(browser, page_of, 
 
 def test_points_speak_when_pointed_at_and_when_focused(browser, page_of):
     with visit(browser, page_of("compare")) as seen:
-        first, second, *_ = seen.at("#curves .curve[data-method=refined] .point:visible").all()
+        first, second, *_ = seen.at("#curves .curve[data-method=refinement] .point:visible").all()
         assert not seen.at(".tip").is_visible()
         second.hover()
         assert seen.text(".tip") == " ".join(second.get_attribute("aria-label").split())

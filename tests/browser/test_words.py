@@ -24,7 +24,7 @@ def seen(browser, page_of):
 
 def sprite(numbers: Recomputed, size: int, tile: int = 24) -> np.ndarray:
     """Return the patches of the kept words, one flat row a word, of mean 0 and length 1."""
-    line = numbers.detail(kind="patches", method="refined", size=size)
+    line = numbers.detail(kind="patches", method="refinement", size=size)
     coded = np.frombuffer(base64.b64decode(line["png"]), np.uint8)
     sheet = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE).astype(float)
     rows, columns = sheet.shape[0] // tile, sheet.shape[1] // tile
@@ -51,14 +51,14 @@ def assert_size(seen: Visit, numbers: Recomputed, size: int) -> None:
     said = seen.text("#size-text")
     assert said.startswith(f"{size} of 200 words")
     told = [float(number) for number in re.findall(r"0\.\d{3}", said)]
-    assert told == pytest.approx([means["refined", size], means["full", 200]], abs=5.1e-4)
+    assert told == pytest.approx([means["refinement", size], means["full", 200]], abs=5.1e-4)
     shown = seen.seen("#mosaic [data-word]")
     assert sorted(map(int, shown)) == list(range(size))
     grid = seen.at("#confusion table[data-role=after]:visible")
     cells = grid.locator("tbody tr").evaluate_all(
         "all => all.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"
     )
-    assert cells == numbers.percentages(PANEL, "sqrt", "refined", size)
+    assert cells == numbers.percentages(PANEL, "sqrt", "refinement", size)
     line = numbers.detail(kind="image")
     coded = seen.text("#image-after-said")
     assert f"{len(set(line['after'][str(size)]))} different words" in coded
@@ -156,7 +156,7 @@ def test_the_image_is_painted_anew_for_each_size(seen):
 
 def test_searches_can_be_chosen(seen, numbers_of):
     titles = {d["method"] for d in numbers_of("compare").details if d["kind"] == "trace"}
-    assert titles == {"refined", "annealed"}
+    assert titles == {"refinement", "annealing"}
     shown = set()
     for option in seen.at("#trace option").all_text_contents():
         seen.at("#trace").select_option(label=option)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.golden.adapter import NAMES_IN_COMPARE
 from tests.report.made_run import made_run
 
 import bowsaw as bs
@@ -95,10 +94,9 @@ def refuse_swaps(monkeypatch: pytest.MonkeyPatch, state: type, call: int) -> Non
 
 def run_with(folder: Path, accuracies: dict[tuple[str, int], list[float]], full_words: int) -> Path:
     """Write a run whose methods have these accuracies, split by split; at "full", of all words."""
-    old = {(NAMES_IN_COMPARE[method], size): found for (method, size), found in accuracies.items()}
-    sizes = sorted({size for method, size in old if method != "full"})
-    methods = list(dict.fromkeys(method for method, _ in old))
-    n_splits = len(next(iter(old.values())))
+    sizes = sorted({size for method, size in accuracies if method != "full"})
+    methods = list(dict.fromkeys(method for method, _ in accuracies))
+    n_splits = len(next(iter(accuracies.values())))
     made_run(folder, details=False, splits=n_splits, sizes=sizes, methods=methods)
     lines = []
     for line in (folder / "cells.jsonl").read_text("utf-8").splitlines():
@@ -107,7 +105,7 @@ def run_with(folder: Path, accuracies: dict[tuple[str, int], list[float]], full_
         if cell["coding"] != "hard" or cell["full_words"] != full_words:
             continue
         for result in cell["results"].values():
-            result["accuracy"] = old[key][cell["split"]]
+            result["accuracy"] = accuracies[key][cell["split"]]
         lines.append(json.dumps(cell) + "\n")
     (folder / "cells.jsonl").write_text("".join(lines), "utf-8")
     return folder
@@ -117,8 +115,8 @@ def p_of_difference(folder: Path, method: str, peer: str) -> tuple[float, dict[s
     """Return the p of one method against another, and a cell of the run."""
     run = bs.read_run(folder)
     (panel,) = panels_of(run.about, run.cells)
-    found = differences(panel, "sqrt", NAMES_IN_COMPARE[method])
-    (one,) = [d for d in found if d.peer == NAMES_IN_COMPARE[peer]]
+    found = differences(panel, "sqrt", method)
+    (one,) = [d for d in found if d.peer == peer]
     return float(one.p or 0.0), dict(run.cells[0])
 
 

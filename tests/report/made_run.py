@@ -1,7 +1,7 @@
-"""A run folder made by hand: no experiment, but every line that one would leave.
+"""A run's folder written by hand, with every record that a comparison leaves.
 
-Accuracies follow a rule that a test can repeat: a class of 100 test images has ``right(...)`` of
-them right, so the accuracy of a cell is the mean of whole percentages.
+Accuracies follow a rule that a test can repeat: of 100 test images per class, ``right(...)`` are
+recognised, so the accuracy of a cell is a mean of percentages.
 """
 
 from __future__ import annotations
@@ -15,87 +15,82 @@ from typing import Any
 import cv2
 import numpy as np
 
+from bowsaw.comparison.records import FORMAT, SCHEMA
+
 N_TEST = 100
-"""Test images of a class."""
+"""Test images per class."""
 N_DIMS = 128
-REACHED = {
-    "full": 74,
-    "refined": 72,
-    "annealed": 66,
-    "published": 62,
-    "yang": 52,
-    "bottleneck": 70,
-    "random": 63,
-    "retrained": 65,
-}
-"""Percentage right at the largest size, before what the size, the split and the class take away."""
 TITLES = {
     "full": "all words",
-    "refined": "refined words",
-    "annealed": "annealed words",
-    "published": "Algorithm 1 as published",
-    "yang": "presence ranking",
+    "refinement": "refined words",
+    "annealing": "annealed words",
+    "paper": "Algorithm 1 as published",
+    "presence": "presence ranking",
     "bottleneck": "information bottleneck",
     "random": "random words",
-    "retrained": "k-means at the size itself",
+    "kmeans": "k-means at the size itself",
 }
-CODES_WITH_FULL = ("full", "yang", "bottleneck")
-OURS = ("refined", "annealed")
-METHODS = {
-    "compare": ["full", "refined", "annealed", "yang", "random", "retrained"],
-    "reproduce": ["full", "published", "refined", "yang", "bottleneck", "random", "retrained"],
-}
-SIZES = {"compare": [10, 20, 50], "reproduce": [10, 20, 50, 100, 200, 500]}
-WORDS = {"compare": [200], "reproduce": [1000, 5000]}
+REACHED = dict(zip(TITLES, (74, 72, 66, 62, 52, 70, 63, 65), strict=True))
+"""Percentage recognised at the largest size, before the size, the split and the class."""
+CODES_WITH_FULL = ("full", "presence", "bottleneck")
+OURS = ("refinement", "annealing")
+SMALL = ["full", "refinement", "annealing", "presence", "random", "kmeans"]
+LARGE = ["full", "paper", "refinement", "presence", "bottleneck", "random", "kmeans"]
+WORDS = {False: [200], True: [1000, 5000]}
 SETS = {
-    "compare": {"scenes": ["beach", "city", "forest", "indoor"]},
-    "reproduce": {
+    False: {"scenes": ["beach", "city", "forest", "indoor"]},
+    True: {
         "15-Scenes": [f"scene {i:02}" for i in range(15)],
         "Caltech-10": [f"object {i}" for i in range(10)],
     },
 }
+CODINGS = ("hard", "soft")
 
 
 def right(method: str, place: int, split: int, label: int, *, coding: str, raw: bool) -> int:
-    """Return how many of 100 images of a class are right; place 0 is the largest size."""
+    """Return how many of 100 images of a class are recognised; place 0 is the largest size."""
     value = REACHED[method] - (0 if method == "full" else 2 * place)
     return value + split - label % 3 - 3 * raw + (coding == "soft")
 
 
 def made_run(
     folder: Path,
-    kind: str = "compare",
     *,
+    large: bool = False,
     details: bool = True,
     splits: int = 3,
     sizes: Sequence[int] | None = None,
     classes: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
-    pixels: bool | None = None,
     raw: Sequence[str] | None = None,
 ) -> Path:
-    """Write a whole run and return its folder.
+    """Write a run and return its folder.
 
-    ``classes`` takes the place of the classes of every set; ``pixels`` says whether words come
-    with patches and images with their picture, by default only where ``kind`` is compare; ``raw``
-    names the methods that were measured with raw histograms, by default all.
+    ``large`` has two sets and two full codebooks; ``classes`` replaces the classes of every set;
+    ``raw`` names the methods that were measured with raw histograms, by default all.
     """
-    sizes = list(sizes or SIZES[kind])
-    methods = list(methods or METHODS[kind])
-    sets = {name: list(classes or known) for name, known in SETS[kind].items()}
-    pixels = kind == "compare" if pixels is None else pixels
+    sizes = list(sizes or ([10, 20, 50, 100, 200, 500] if large else [10, 20, 50]))
+    methods = list(methods or (LARGE if large else SMALL))
+    sets = {name: list(classes or known) for name, known in SETS[large].items()}
     folder.mkdir(parents=True, exist_ok=True)
-    about = _about(kind, sets, sizes, methods, splits)
+    about = _about(sets, WORDS[large], sizes, methods, splits)
     (folder / "run.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
-    cells = list(_cells(kind, sets, sizes, methods, splits))
+    cells = []
+    for name, names in sets.items():
+        for coding in CODINGS:
+            for words in WORDS[large]:
+                for split in range(splits):
+                    for method in methods:
+                        for size in [words] if method == "full" else sizes:
+                            place = 0 if method == "full" else len(sizes) - 1 - sizes.index(size)
+                            key = (name, split, coding, words, method, size)
+                            cells.append(_cell(key, len(names), place))
     for cell in cells:
         if raw is not None and cell["method"] not in raw:
             del cell["results"]["raw"]
     _write(folder / "cells.jsonl", cells)
-    if kind == "reproduce":
-        _write(folder / "probes.jsonl", ({"probe": "made", "set": n, "seconds": 1.0} for n in sets))
     if details:
-        _write(folder / "details.jsonl", _details(kind, sets, sizes, methods, pixels))
+        _write(folder / "details.jsonl", _details(sets, WORDS[large], sizes, methods))
     return folder
 
 
@@ -105,87 +100,47 @@ def _write(path: Path, lines: Any) -> None:
 
 
 def _about(
-    kind: str, sets: dict[str, list[str]], sizes: list[int], methods: list[str], splits: int
+    sets: dict[str, list[str]],
+    words: list[int],
+    sizes: list[int],
+    methods: list[str],
+    splits: int,
 ) -> dict[str, Any]:
     return {
-        "format": "bowsaw-arena",
-        "schema": 1,
-        "kind": kind,
-        "command": f'bowsaw {kind} "pictures & more" --sizes {",".join(map(str, sizes))} -o run/',
+        "format": FORMAT,
+        "kind": "compare",
+        "schema": SCHEMA,
+        "command": f'bowsaw compare "images & more" --sizes {",".join(map(str, sizes))} -o run/',
         "created": "2026-01-02T03:04:05+00:00",
-        "finished": "2026-01-02T04:04:05+00:00",
         "seconds": 3600.0,
-        "machine": {
-            "processor": "a made processor",
-            "cores": 2,
-            "memory_bytes": 8 * 2**30,
-            "system": "Linux",
-        },
-        "versions": {"bowsaw": "made", "numpy": "2.0.0", "python": "3.11.7"},
-        "parameters": {
-            "seed": 0,
-            "codebook_images": 50,
-            "train": 50,
-            "splits": splits,
-            "sizes": sizes,
-            "codings": ["hard", "soft"],
-            "words": WORDS[kind],
-            "methods": methods,
-            "sharpness": 40.0,
-            "kmeans": {"n_iterations": 20},
-        },
+        "machine": {"processor": "made", "cores": 2, "memory_bytes": 8 * 2**30},
+        "versions": {"bowsaw": "made", "numpy": "2.0.0"},
+        "parameters": {"seed": 0, "splits": splits, "sizes": sizes, "words": words},
         "sets": {
             name: {
                 "classes": classes,
                 "n_images": 200 * len(classes),
-                "n_descriptors": 180_000 * len(classes),
                 "n_dims": N_DIMS,
-                "digest": "0123456789abcdef",
-                "n_codebook": 50 * len(classes),
                 "n_train": 50 * len(classes),
-                "descriptor": {"name": "DenseSift", "patch": 16, "step": 8},
-                "n_set_aside": 0,
-                "extract_seconds": 12.5,
+                "descriptor": {"name": "dense-sift", "patch": 16, "step": 8},
             }
             for name, classes in sets.items()
         },
         "methods": {
             method: {
                 "title": TITLES[method],
-                "about": f"{TITLES[method].capitalize()}, told in one sentence.",
+                "about": f"{TITLES[method].capitalize()}, in one sentence.",
                 "codes_with": "full" if method in CODES_WITH_FULL else "pruned",
                 "ours": method in OURS,
-                "reference": "Yang et al. 2007" if method == "yang" else None,
-                "settings": {"n_steps": 300} if method in OURS else {},
             }
             for method in methods
         },
     }
 
 
-def panels(kind: str, sets: dict[str, list[str]]) -> Iterator[tuple[str, str, int]]:
-    for name in sets:
-        for coding in ("hard", "soft"):
-            for words in WORDS[kind]:
-                yield name, coding, words
-
-
-def _cells(
-    kind: str, sets: dict[str, list[str]], sizes: list[int], methods: list[str], splits: int
-) -> Iterator[dict[str, Any]]:
-    for name, coding, words in panels(kind, sets):
-        for split in range(splits):
-            for method in methods:
-                for size in [words] if method == "full" else sizes:
-                    place = len(sizes) - 1 - sizes.index(size) if method != "full" else 0
-                    key = (name, split, coding, words, method, size)
-                    yield _cell(key, len(sets[name]), place)
-
-
 def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) -> dict[str, Any]:
     name, split, coding, words, method, size = key
-    whole = method in CODES_WITH_FULL
-    n_coding = words if whole else size
+    n_coding = words if method in CODES_WITH_FULL else size
     results = {}
     for view in ("sqrt", "raw"):
         confusion = np.zeros((n_classes, n_classes), dtype=int)
@@ -193,19 +148,11 @@ def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) 
             n = right(method, place, split, label, coding=coding, raw=view == "raw")
             confusion[label, label] = n
             confusion[label, (label + 1) % n_classes] += N_TEST - n
-        shares = (np.diag(confusion) / N_TEST).tolist()
-        results[view] = {
-            "accuracy": float(np.mean(shares)),
-            "class_accuracy": shares,
-            "confusion": confusion.tolist(),
-            "C": 4.0,
-            "C_grid": [1.0, 4.0, 16.0],
-            "C_scores": [0.5, 0.6, 0.55],
-        }
-    searched = method in ("refined", "annealed", "published")
+        accuracy = float(np.mean(np.diag(confusion) / N_TEST))
+        results[view] = {"accuracy": accuracy, "confusion": confusion.tolist(), "C": 4.0}
     certificate = {"n_bags": 50, "mean": 1e-8, "worst": 3e-8, "allowed": 1e-6, "holds": True}
-    if method == "published":
-        certificate = {"n_bags": 50, "mean": 0.4, "worst": 0.9, "allowed": None, "holds": None}
+    if method == "paper":
+        certificate |= {"mean": 0.4, "worst": 0.9, "allowed": None, "holds": None}
     return {
         "set": name,
         "split": split,
@@ -215,16 +162,16 @@ def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) 
         "size": size,
         "n_columns": size,
         "n_coding_words": n_coding,
-        "codes_with": "full" if whole else "pruned",
+        "codes_with": "full" if method in CODES_WITH_FULL else "pruned",
         "codebook_bytes": n_coding * N_DIMS * 4,
         "n_codebook": 50 * n_classes,
         "n_train": 50 * n_classes,
         "n_test": N_TEST * n_classes,
         "sharpness": 40.0 if coding == "soft" else None,
         "results": results,
-        "score": -0.5 - place / 10 if searched else None,
-        "certificate": certificate if searched else None,
-        "seed": None if method == "full" else 0,
+        "score": None,
+        "certificate": certificate if method in (*OURS, "paper") else None,
+        "seed": 0,
         "parameters": {"n_kept": size},
         "costs": {
             "select_seconds": 0.0 if method == "full" else 10.0 + split,
@@ -241,82 +188,49 @@ def _base64(values: Any) -> str:
     return base64.b64encode(bytes(values)).decode("ascii")
 
 
-def _pattern(i: int) -> bytes:
-    """The values of a word: strong where it has an edge, weak elsewhere."""
-    random = np.random.default_rng(i)
-    cells = random.gamma(0.6, 40, (16, 8))
-    cells[:, int(random.integers(8))] += 90 * random.random(16)
-    return np.minimum(cells, 255).astype(np.uint8).tobytes()
-
-
-def _sprite(ids: Sequence[int], columns: int, tile: int) -> str:
-    rows = -(-len(ids) // columns)
-    sheet = np.full((rows * tile, columns * tile), 128, np.uint8)
-    y, x = np.mgrid[:tile, :tile] / tile
-    for place, i in enumerate(ids):
-        angle, waves = i * 2.4, 1 + i % 4
-        wave = np.sin(2 * np.pi * waves * (x * np.cos(angle) + y * np.sin(angle)))
-        top, left = tile * (place // columns), tile * (place % columns)
-        sheet[top : top + tile, left : left + tile] = 128 + 90 * wave
-    return _base64(cv2.imencode(".png", sheet)[1])
+def _values(words: Sequence[int]) -> str:
+    """Return the bytes of words, each strong in one direction."""
+    rows = []
+    for i in words:
+        random = np.random.default_rng(i)
+        cells = random.gamma(0.6, 40, (16, 8))
+        cells[:, int(random.integers(8))] += 90 * random.random(16)
+        rows.append(np.minimum(cells, 255).astype(np.uint8).tobytes())
+    return _base64(b"".join(rows))
 
 
 def kept(size: int, words: int) -> list[int]:
-    """Return which words of the full codebook survive, spread over all of them."""
+    """Return which words of the full codebook are kept, spread over all of them."""
     return [(7 * i + 3) % words for i in range(size)]
 
 
 def _details(
-    kind: str, sets: dict[str, list[str]], sizes: list[int], methods: list[str], pixels: bool
+    sets: dict[str, list[str]], all_words: list[int], sizes: list[int], methods: list[str]
 ) -> Iterator[dict[str, Any]]:
     method = next((m for m in methods if m in OURS), methods[-1])
     for name, classes in sets.items():
-        for words in WORDS[kind]:
-            values = [_pattern(i) for i in range(words)]
+        for words in all_words:
             book = {"set": name, "split": 0, "full_words": words}
-            yield {
-                "kind": "codebook",
-                **book,
-                "n_dims": N_DIMS,
-                "ids": list(range(words)),
-                "values": _base64(b"".join(values)),
-                "mass": [1 / words] * words,
-            }
-            if pixels:
-                sheet = {"tile": 24, "columns": 20, "n_each": 9}
-                everything = _sprite(range(words), 20, 24)
-                yield {"kind": "patches", **book, "method": None, "size": None, **sheet} | {
-                    "png": everything
-                }
-            for coding in ("hard", "soft"):
+            ids = list(range(words))
+            yield {"kind": "codebook", **book, "n_dims": N_DIMS, "ids": ids, "values": _values(ids)}
+            for coding in CODINGS:
                 for size in sizes:
-                    yield _words(book, coding, method, size, values)
-            for size in sizes if pixels else []:
-                sprite = _sprite(kept(size, words), 20, 24)
-                yield {"kind": "patches", **book, "method": method, "size": size, **sheet} | {
-                    "png": sprite
-                }
-            yield _image(book, method, classes, sizes, pixels)
-            for traced in [m for m in ("refined", "published", "annealed") if m in methods]:
-                yield _trace(book, traced, sizes[-1])
+                    yield _words({**book, "coding": coding, "method": method, "size": size})
+            yield _image({**book, "method": method}, classes, sizes)
+            for traced in [m for m in ("refinement", "paper", "annealing") if m in methods]:
+                yield _trace({**book, "coding": "hard", "method": traced, "size": sizes[-1]})
 
 
-def _words(
-    book: dict[str, Any], coding: str, method: str, size: int, values: list[bytes]
-) -> dict[str, Any]:
-    words = book["full_words"]
+def _words(key: dict[str, Any]) -> dict[str, Any]:
+    words, size = key["full_words"], key["size"]
     ids = kept(size, words)
-    stays = set(ids)
-    gone = [i for i in range(words) if i not in stays][:200]
+    gone = [i for i in range(words) if i not in set(ids)][:200]
     return {
         "kind": "words",
-        **book,
-        "coding": coding,
-        "method": method,
-        "size": size,
+        **key,
         "n_dims": N_DIMS,
         "ids": ids,
-        "values": _base64(b"".join(values[i] for i in ids)),
+        "values": _values(ids),
         "moved": True,
         "mass": [1 / size] * size,
         "kept_mass": [1 / words] * size,
@@ -326,49 +240,42 @@ def _words(
     }
 
 
-def _image(
-    book: dict[str, Any], method: str, classes: list[str], sizes: list[int], pixels: bool
-) -> dict[str, Any]:
-    width, height, words = 200, 120, book["full_words"]
-    x, y = np.meshgrid(np.arange(8, width - 7, 8), np.arange(8, height - 7, 8))
-    x, y = x.ravel(), y.ravel()
-    jpeg = None
-    if pixels:
-        rows, columns = np.mgrid[:height, :width]
-        picture = 128 + 60 * np.sin(columns / 9) + 60 * np.cos(rows / 13)
-        jpeg = _base64(cv2.imencode(".jpg", picture.astype(np.uint8))[1])
+def _image(key: dict[str, Any], classes: list[str], sizes: list[int]) -> dict[str, Any]:
+    width, height = 200, 120
+    x, y = (
+        grid.ravel()
+        for grid in np.meshgrid(np.arange(8, width - 7, 8), np.arange(8, height - 7, 8))
+    )
+    rows, columns = np.mgrid[:height, :width]
+    grey = 128 + 60 * np.sin(columns / 9) + 60 * np.cos(rows / 13)
+    guess = {"full": classes[0], **{str(size): classes[0] for size in sizes}}
     return {
         "kind": "image",
-        **book,
-        "method": method,
-        "name": f"{classes[0]}/picture 1.jpg",
+        **key,
+        "name": f"{classes[0]}/image 1.jpg",
         "class": classes[0],
         "width": width,
         "height": height,
-        "jpeg": jpeg,
+        "jpeg": _base64(cv2.imencode(".jpg", grey.astype(np.uint8))[1]),
         "patch": 16.0,
         "x": x.tolist(),
         "y": y.tolist(),
-        "before": ((x * 31 + y * 17) % words).tolist(),
+        "before": ((x * 31 + y * 17) % key["full_words"]).tolist(),
         "after": {str(size): ((x // 24 + 3 * (y // 24)) % size).tolist() for size in sizes},
-        "guess": {"full": classes[0], **{str(size): classes[-1] for size in sizes[:1]}}
-        | {str(size): classes[0] for size in sizes[1:]},
+        "guess": guess | {str(sizes[0]): classes[-1]},
     }
 
 
-def _trace(book: dict[str, Any], method: str, size: int) -> dict[str, Any]:
-    n_steps = 400
-    annealed = method != "refined"
+def _trace(key: dict[str, Any]) -> dict[str, Any]:
+    steps = range(400)
+    moves = {
+        "accepted": [int(step % (2 + step // 50) == 0) for step in steps],
+        "temperature": [0.98**step for step in steps],
+    }
     return {
         "kind": "trace",
-        **book,
-        "coding": "hard",
-        "method": method,
-        "size": size,
-        "score": [-1 + 0.5 * (1 - 0.99**step) for step in range(n_steps)],
-        "accepted": [int(step % (2 + step // 50) == 0) for step in range(n_steps)]
-        if annealed
-        else None,
-        "temperature": [0.98**step for step in range(n_steps)] if annealed else None,
+        **key,
+        "score": [-1 + 0.5 * (1 - 0.99**step) for step in steps],
         "score_name": "relevance",
+        **(moves if key["method"] != "refinement" else {}),
     }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.reading import read
 
-from bowsaw.report.markup import Markup, joined, script_json, tag, text
+from bowsaw.report.markup import Markup, script_json, tag, text
 
 # What XML can hold, which SVG files are.
 writable = st.text(
@@ -43,7 +43,6 @@ def test_only_markup_is_taken_as_it_is():
     assert text("<b>") == "&lt;b&gt;"
     assert text(Markup("<b>")) == "<b>"
     assert text([1, None, [Markup("<i>"), "&"]]) == "1<i>&amp;"
-    assert joined(["a", None, "<"], "|") == "a||&lt;"
 
 
 def test_attributes_without_a_value_and_none():

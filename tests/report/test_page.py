@@ -10,17 +10,17 @@ from tests.report.reading import read
 
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import FormatError
-from bowsaw.report.figure_file import style_sheet
-from bowsaw.report.page import page_html, write_page
-from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
+from bowsaw.report import Section, tag, write_page
+from bowsaw.report.charts import style_sheet
+from bowsaw.report.page import page_html
 
 HOSTILE = ['</script><img src=x onerror="alert(1)">', "a & b", "{{main}}", "'quoted' \"twice\""]
 SECTIONS = ["answer", "curves", "words", "image", "search", "confusion", "costs"]
 
 
-def page_of(folder, *args, **kwargs):
-    return read(page_html(read_run(made_run(folder, *args, **kwargs))))
+def page_of(folder, **how):
+    run = read_run(made_run(folder, **how))
+    return read(page_html(run, run.details))
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,14 @@ def comparison(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def largest(tmp_path_factory):
-    """The file of the whole of the paper's experiment, as large as it gets."""
-    folder = made_run(tmp_path_factory.mktemp("reproduce"), "reproduce", splits=5)
-    return write_page(folder, extra=[claims_section(verdicts(read_run(folder)))])
+    """The file of a run with eight panels and an additional section."""
+    folder = made_run(tmp_path_factory.mktemp("large"), large=True, splits=5)
+    more = Section("My <claims>", "What was <found>.", tag("p", "Supported.", class_="mine"))
+    return write_page(folder, extra=[more])
 
 
 @pytest.fixture(scope="module")
-def reproduction(largest):
+def large(largest):
     return read(largest.read_text("utf-8"))
 
 
@@ -71,11 +72,14 @@ def test_sections_stand_in_the_order_of_the_questions(comparison):
     ]
 
 
-def test_a_reproduction_answers_claims_too(reproduction):
-    page = reproduction
-    assert sections_of(page)[:5] == ["answer", "curves", "panels", "claims", "words"]
-    assert len(page.all("article", class_="claim")) >= 10
-    assert len(page.one("select", id="panel").all("option")) == 8
+def test_additional_sections_come_last_with_a_link(large):
+    assert sections_of(large)[-2:] == ["provenance", "my-claims"]
+    section = large.one("section", id="my-claims")
+    assert section.one("h2").text == "My <claims>"
+    assert section.one("p", class_="lead").text == "What was <found>."
+    assert section.one("p", class_="mine").text == "Supported."
+    assert large.one("nav").all("a")[-1].text == "My <claims>"
+    assert len(large.one("select", id="panel").all("option")) == 8
 
 
 def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
@@ -90,7 +94,7 @@ def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
 
     # All words: 0.7425. The largest size is 0.02 below, so it is just within, and 20 is not.
     assert mean("full", 0) == pytest.approx(0.7425)
-    assert mean("refined", 0) == pytest.approx(0.7225)
+    assert mean("refinement", 0) == pytest.approx(0.7225)
     answer = shown(comparison.one("section", id="answer"), data_map="sqrt", data_panel="p0")
     said = answer.one("p", class_="headline").text.replace("\u202f", " ")
     found = re.match(r"50 words keep (\S+) of (\S+) \(97 %\), 4 × smaller, 3.1 × faster", said)
@@ -121,23 +125,23 @@ def test_every_method_has_a_toggle(comparison):
 
 def test_the_slider_has_the_sizes_that_have_words_and_starts_at_the_recommended(comparison):
     (offered,) = data_of(comparison)["panels"]["p0"]["offered"]
-    assert offered == {"method": "refined", "sizes": [10, 20, 50], "start": 2}
+    assert offered == {"method": "refinement", "sizes": [10, 20, 50], "start": 2}
 
 
 def test_the_script_gets_confusions_summed_over_splits(comparison):
     found = data_of(comparison)["panels"]["p0"]["confusion"]["sqrt"]
-    assert set(found) == {"full", "refined"}
-    n_right = sum(right("refined", 2, split, 0, coding="hard", raw=False) for split in range(3))
-    assert found["refined"]["10"][:2] == [n_right, 300 - n_right]
+    assert set(found) == {"full", "refinement"}
+    n_right = sum(right("refinement", 2, split, 0, coding="hard", raw=False) for split in range(3))
+    assert found["refinement"]["10"][:2] == [n_right, 300 - n_right]
 
 
-def test_the_first_codebook_shown_is_the_largest(reproduction):
-    data = data_of(reproduction)
+def test_the_first_codebook_shown_is_the_largest(large):
+    data = data_of(large)
     assert data["panels"][data["start"]["panel"]]["full_words"] == 5000
 
 
 def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path):
-    page = page_of(tmp_path, "reproduce", splits=1, details=False, raw=["full", "published"])
+    page = page_of(tmp_path, large=True, splits=1, details=False, raw=["full", "paper"])
     answers = page.one("section", id="answer")
     raw = answers.all("div", data_panel="p1", data_map="raw")
     assert "Algorithm 1 as published" in raw[0].one("p", class_="rule").text
@@ -175,8 +179,8 @@ def test_texts_and_lines_stand_out_in_light_and_dark():
         assert contrast(colours["edge"], colours["paper"]) >= 3
 
 
-def test_nothing_is_asked_from_a_network(comparison, reproduction):
-    for page in (comparison, reproduction):
+def test_nothing_is_asked_from_a_network(comparison, large):
+    for page in (comparison, large):
         policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"})
         assert policy.attributes["content"].startswith("default-src 'none'")
         for element in page:
@@ -186,8 +190,8 @@ def test_nothing_is_asked_from_a_network(comparison, reproduction):
         assert "url(http" not in page.one("style").text
 
 
-def test_ids_are_unique_and_references_lead_somewhere(comparison, reproduction):
-    for page in (comparison, reproduction):
+def test_ids_are_unique_and_references_lead_somewhere(comparison, large):
+    for page in (comparison, large):
         ids = [e.attributes["id"] for e in page if "id" in e.attributes]
         assert len(ids) == len(set(ids))
         for element in page:
@@ -197,8 +201,8 @@ def test_ids_are_unique_and_references_lead_somewhere(comparison, reproduction):
             assert not address.startswith("#") or address[1:] in ids
 
 
-def test_headings_descend_one_step_at_a_time(comparison, reproduction):
-    for page in (comparison, reproduction):
+def test_headings_descend_one_step_at_a_time(comparison, large):
+    for page in (comparison, large):
         levels = [int(e.tag[1]) for e in page if re.fullmatch(r"h[1-6]", e.tag)]
         assert levels.count(1) == 1
         assert levels[0] == 1
@@ -225,7 +229,7 @@ def test_names_of_classes_and_files_stay_names(tmp_path):
     assert len(page.all("main")) == 1
     rows = page.one("table", class_="classes").rows()
     assert [row[0] for row in rows[1:]] == HOSTILE
-    (image,) = data_of(page)["images"]["p0"]["refined"]
+    (image,) = data_of(page)["images"]["p0"]["refinement"]
     assert image["class"] == HOSTILE[0]
 
 
@@ -237,7 +241,7 @@ def test_without_details_the_words_are_left_out(tmp_path):
     assert not {"words", "image", "search"} & set(sections_of(page))
     assert "confusion" in sections_of(page)
     offered = data_of(page)["panels"]["p0"]["offered"]
-    assert [row["method"] for row in offered] == ["refined", "annealed"]
+    assert [row["method"] for row in offered] == ["refinement", "annealing"]
 
 
 def test_one_split_and_one_size_make_a_page(tmp_path):
@@ -247,7 +251,7 @@ def test_one_split_and_one_size_make_a_page(tmp_path):
 
 
 def test_without_the_whole_codebook_there_is_still_an_answer(tmp_path):
-    page = page_of(tmp_path, methods=["refined", "random"], splits=2)
+    page = page_of(tmp_path, methods=["refinement", "random"], splits=2)
     answer = shown(page.one("section", id="answer"), data_map="sqrt", data_panel="p0")
     assert "reach an accuracy of" in answer.one("p", class_="headline").text
 
@@ -265,15 +269,6 @@ def test_a_run_that_has_measured_nothing_says_so(tmp_path):
     assert page.one("h1").text == "Nothing has been measured yet"
 
 
-def test_a_reproduction_without_probes_leaves_their_claims_open(tmp_path):
-    folder = made_run(tmp_path, "reproduce", splits=1, details=False)
-    (folder / "probes.jsonl").unlink()
-    claims = claims_section(verdicts(read_run(folder)))
-    page = read(write_page(folder, extra=[claims]).read_text("utf-8"))
-    answers = [p.text for p in page.all("p", class_="answer-word")]
-    assert "Not measured" in answers
-
-
 # -- what is wrong ---------------------------------------------------------------------------------
 
 
@@ -287,14 +282,13 @@ def test_a_damaged_cell_is_named_with_its_line(tmp_path):
         write_page(folder)
 
 
-def test_a_damaged_detail_is_named_with_its_line_and_the_old_page_stays(tmp_path):
+def test_a_damaged_detail_is_refused_and_the_old_page_stays(tmp_path):
     folder = made_run(tmp_path, splits=1)
     path = write_page(folder)
     before = path.read_bytes()
     with (folder / "details.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"kind": "trace"}\n')
-    n_lines = len((folder / "details.jsonl").read_text("utf-8").splitlines())
-    with pytest.raises(FormatError, match=rf"details\.jsonl, line {n_lines}.*score"):
+    with pytest.raises(FormatError, match="method"):
         write_page(folder)
     assert path.read_bytes() == before
 

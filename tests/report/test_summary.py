@@ -70,7 +70,7 @@ def test_one_split_has_no_deviation_and_no_band():
 
 
 def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
-    run = read_run(made_run(tmp_path, "reproduce", splits=1, details=False))
+    run = read_run(made_run(tmp_path, large=True, splits=1, details=False))
     keys = [p.key for p in panels_of(run.about, run.cells)]
     assert keys[0] == PanelKey("15-Scenes", "hard", 1000)
     assert keys[1] == PanelKey("15-Scenes", "hard", 5000)

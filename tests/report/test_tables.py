@@ -3,9 +3,9 @@ from __future__ import annotations
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
-from bowsaw.report.figures import looks_of
-from bowsaw.report.headline import headline, rule
-from bowsaw.report.provenance import flat, provenance
+from bowsaw.report.charts import looks_of
+from bowsaw.report.markup import tag
+from bowsaw.report.page import clauses, rule
 from bowsaw.report.summary import recommend
 from bowsaw.report.tables import (
     MOST_CLASSES,
@@ -14,9 +14,18 @@ from bowsaw.report.tables import (
     confusion_tables,
     cost_table,
     difference_table,
+    flat,
+    milliseconds,
+    provenance,
+    seconds,
+    times,
 )
 
 LOOKS = looks_of({}, ["saw", "axe"])
+
+
+def headline(found, pick):
+    return f"{', '.join(clauses(found, 'sqrt', pick))}."
 
 
 def plain(text):
@@ -28,31 +37,31 @@ def test_the_headline_says_what_is_kept_and_what_is_saved():
     # 50 of 5000 words: 100 × fewer bytes; 500 ms against 5 ms: 100 × faster; 0.71/0.73 = 97 %.
     found = panel(cell("full", 5000, 0.73, full_words=5000), cell("saw", 50, 0.71, full_words=5000))
     pick = recommend(found, "sqrt", "saw")
-    said = plain(headline(found, "sqrt", pick))
+    said = plain(headline(found, pick))
     assert said == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
-    assert "at most 0.02 below" in rule(found, "sqrt", pick, "saw")
-    assert "one split" in rule(found, "sqrt", pick, "saw")
+    assert "at most 0.02 below" in rule("sqrt", pick, "saw")
+    assert "1 split" in rule("sqrt", pick, "saw")
 
 
 def test_the_headline_of_fewer_words_that_are_better():
     found = panel(cell("full", 100, 0.70), cell("saw", 10, 0.72))
-    said = plain(headline(found, "sqrt", recommend(found, "sqrt", "saw")))
+    said = plain(headline(found, recommend(found, "sqrt", "saw")))
     assert said.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")
 
 
 def test_the_headline_without_all_words_or_costs():
     found = panel(cell("saw", 10, 0.72))
     pick = recommend(found, "sqrt", "saw")
-    assert headline(found, "sqrt", pick) == "10 words reach an accuracy of 0.720."
-    assert "No measured size" in rule(found, "sqrt", pick, "saw")
+    assert headline(found, pick) == "10 words reach an accuracy of 0.720."
+    assert "No measured size" in rule("sqrt", pick, "saw")
     unknown = panel(
         cell("full", 100, 0.73, costs={"code_ms": None}), cell("saw", 10, 0.72, costs={})
     )
-    said = plain(headline(unknown, "sqrt", recommend(unknown, "sqrt", "saw")))
+    said = plain(headline(unknown, recommend(unknown, "sqrt", "saw")))
     assert said == "10 words keep 0.720 of 0.730 (99 %), 10 × smaller."
 
 
-def test_accuracies_stand_in_a_row_a_size():
+def test_accuracies_have_a_row_per_size():
     found = panel(
         cell("full", 100, 0.8, split=0),
         cell("full", 100, 0.8, split=1),
@@ -82,36 +91,36 @@ def test_differences_name_their_peers_and_p():
     assert difference_table(panel(cell("saw", 10, 0.7)), "sqrt", "saw", LOOKS) is None
 
 
-def test_costs_are_told_before_and_after():
+def test_costs_are_shown_before_and_after():
     found = panel(
         cell("full", 100, 0.8),
         cell("saw", 10, 0.7, costs={"code_ms": 2.0, "select_seconds": 90.0, "peak_bytes": 2e8}),
         cell("axe", 10, 0.7, codes_with="full"),
     )
     whole, saw, axe = [[plain(c) for c in row] for row in read(cost_table(found, LOOKS)).rows()[1:]]
-    assert whole[:5] == ["all words", "100", "100", "51.2 kB", "10 ms"]
-    assert saw[:6] == ["saw", "10", "10", "5.12 kB", "2.0 ms", "10 × smaller, 5 × faster"]
-    assert saw[6:] == ["90 s", "—", "200 MB"]
-    assert axe[2:6] == ["100", "51.2 kB", "10 ms", "as large"]
+    assert whole[:5] == ["all words", "100", "100", "51 kB", "10 ms"]
+    assert saw[:6] == ["saw", "10", "10", "5 kB", "2.0 ms", "10 × smaller, 5 × faster"]
+    assert saw[6:] == ["1 min 30 s", "—", "200.0 MB"]
+    assert axe[2:6] == ["100", "51 kB", "10 ms", "same size"]
 
 
-def promise(**changes):
+def bound(**changes):
     return {"n_bags": 5, "mean": 1e-9, "worst": 2e-8, "allowed": 1e-6, "holds": True, **changes}
 
 
-def test_certificates_say_whether_promises_were_kept():
-    broken = promise(worst=0.5, holds=False)
-    guess = promise(mean=0.4, worst=0.9, allowed=None, holds=None)
+def test_certificates_say_whether_bounds_hold():
+    broken = bound(worst=0.5, holds=False)
+    guess = bound(mean=0.4, worst=0.9, allowed=None, holds=None)
     found = panel(
-        cell("saw", 10, 0.7, split=0, certificate=promise()),
+        cell("saw", 10, 0.7, split=0, certificate=bound()),
         cell("saw", 10, 0.7, split=1, certificate=broken),
-        cell("saw", 20, 0.7, certificate=promise()),
+        cell("saw", 20, 0.7, certificate=bound()),
         cell("axe", 10, 0.7, certificate=guess),
     )
     made = read(certificate(found, LOOKS))
-    assert "2 of 3 such promises were kept" in made.one("p", class_="verdict").text
+    assert "2 of 3 bounds hold" in made.one("p", class_="verdict").text
     rows = made.rows()[1:]
-    assert [row[-1] for row in rows] == ["broken in 1 of 2 splits", "kept", "nothing promised"]
+    assert [row[-1] for row in rows] == ["exceeded in 1 of 2 splits", "holds", "no bound"]
     assert rows[0][2] == "10"
     assert rows[1][3:6] == ["1.0 × 10⁻⁹", "2.0 × 10⁻⁸", "1.0 × 10⁻⁶"]
     assert rows[2][3:6] == ["0.400", "0.900", "—"]
@@ -139,12 +148,10 @@ def test_many_classes_have_no_table_of_mistakes():
     assert len(made.one("table", class_="classes").rows()) == n + 1
 
 
-def test_provenance_tells_every_value():
+def test_provenance_has_every_value():
     about = {
-        "format": "bowsaw-arena",
+        "format": "bowsaw-run",
         "schema": 1,
-        "kind": "compare",
-        "command": "bowsaw compare 'a & b'",
         "seconds": 7200.0,
         "parameters": {"seed": 0, "kmeans": {"tolerance": 1e-4}, "resume": True, "note": None},
         "machine": {"memory_bytes": 8_000_000_000},
@@ -152,15 +159,24 @@ def test_provenance_tells_every_value():
         "sets": {"toys": {"classes": ["a", "b"], "descriptor": {}}},
         "methods": {"saw": {"title": "saw"}},
     }
-    made = read(provenance(about))
-    assert made.one("code", id="command").text == "bowsaw compare 'a & b'"
-    said = {row[0]: plain(row[1]) for row in made.rows() if row[0] != "What"}
+    made = read(tag("div", provenance(about)))
+    said = {row[0]: plain(row[1]) for row in made.rows() if row[0] != "Name"}
     assert said["kmeans.tolerance"] == "0.0001"
     assert said["resume"] == "yes"
     assert said["note"] == "none"
     assert said["classes"] == "a, b"
     assert said["descriptor"] == "none"
-    assert said["memory_bytes"] == "8000000000 (8.00 GB)"
-    assert said["seconds"] == "7200 (2.0 h)"
-    assert said["format"] == "bowsaw-arena, schema 1"
+    assert said["memory_bytes"] == "8000000000 (8.0 GB)"
+    assert said["seconds"] == "7200 (2 h 0 min)"
+    assert said["format"] == "bowsaw-run, schema 1"
     assert flat({}) == []
+
+
+def test_numbers_have_two_digits_and_a_unit():
+    assert [milliseconds(x) for x in (None, 0.234, 2.0, 12.3, 2985)] == [
+        *("—", "0.23 ms", "2.0 ms", "12 ms", "2,985 ms")
+    ]
+    assert [seconds(x) for x in (None, 0, 0.0004, 0.5, 320)] == [
+        *("—", "0.0 s", "0.40 ms", "0.5 s", "5 min 20 s")
+    ]
+    assert [plain(times(x)) for x in (2.44, 4.0, 24.4)] == ["2.4 ×", "4 ×", "24 ×"]

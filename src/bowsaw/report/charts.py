@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bowsaw.checkpoint import atomic_write
+from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.arena.records import read_run
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.report.markup import Content, Markup, tag, text
 from bowsaw.report.summary import FULL, Entry, Panel, panels_of

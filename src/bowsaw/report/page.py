@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bowsaw.checkpoint import atomic_write
+from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.arena.records import Run, read_run
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.formatting import format_bytes, format_count
 from bowsaw.report import charts, summary, tables
@@ -132,7 +132,7 @@ def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) 
         _fragment("provenance", command=run.about["command"], tables=facts),
     ]
     for section in extra:
-        ident = f"extra-{re.sub(r'[^a-z0-9]+', '-', section.title.lower()).strip('-')}"
+        ident = re.sub(r"\W+", "-", section.title.lower()).strip("-")
         html = Markup(section.html)
         parts.append(
             _fragment("extra", ident=ident, title=section.title, lead=section.lead, html=html)
@@ -359,7 +359,7 @@ def _curves(view: View) -> Markup:
             keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
             curves = chart(panel, name, axis, view.looks, ident=ident)
             drawn.append(tag("div", curves, **keys, hidden=hidden))
-        shown = [tables.accuracy_table(panel, name, view.looks)]
+        shown: list[Content] = [tables.accuracy_table(panel, name, view.looks)]
         pick = headline_pick(panel, name, view.methods)
         if pick is not None:
             shown.append(tables.difference_table(panel, name, pick.entry.method, view.looks))
@@ -384,9 +384,15 @@ def _all_panels(view: View) -> Markup:
                 limits = charts.y_range(
                     [p for p in view.panels if p.key.set == panel.key.set], name
                 )
-                ident = f"small-{panel.ident}-{name}"
-                shared = {"ident": ident, "frame": charts.SMALL, "limits": limits}
-                drawn = chart(panel, name, "columns", view.looks, **shared)
+                drawn = chart(
+                    panel,
+                    name,
+                    "columns",
+                    view.looks,
+                    ident=f"small-{panel.ident}-{name}",
+                    frame=charts.SMALL,
+                    limits=limits,
+                )
                 heading = tag("h3", panel.title.replace(" coding", ""))
                 cells.append(tag("div", heading, drawn, class_="small"))
         hidden = view.hides(None, name)

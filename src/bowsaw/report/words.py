@@ -42,8 +42,9 @@ def vocabulary(panels: Sequence[Panel], details: Iterable[Line]) -> dict[str, An
     words = {ident: methods for ident, methods in found.items() if methods}
     books: dict[str, dict[str, Any]] = {}
     for panel in panels:
-        line = next((b for b in kinds["codebook"] if fits(b, panel)), None)
-        if line is not None and panel.ident in words and book_name(panel) not in books:
+        fitting = [b for b in kinds["codebook"] if fits(b, panel)]
+        if fitting and panel.ident in words and book_name(panel) not in books:
+            line = fitting[0]
             sharing = [words[p.ident] for p in panels if p.ident in words and fits(line, p)]
             books[book_name(panel)] = _book(line, sharing)
     images = {p.ident: _images(p, kinds["image"]) for p in panels}

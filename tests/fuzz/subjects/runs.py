@@ -45,7 +45,7 @@ def _thinned(data: bytes) -> bytes:
             detail = json.loads(line)
             kinds.setdefault(detail["kind"], detail)
         for name in ("score", "accepted", "temperature"):
-            kinds["trace"][name] = (kinds["trace"][name] or [])[:_STEPS] or None
+            kinds["trace"][name] = (kinds["trace"].get(name) or [])[:_STEPS] or None
         image = kinds["image"]
         for holder, name in ((image, "x"), (image, "y"), (image, "before"), (image["after"], "3")):
             holder[name] = holder[name][:_POINTS]
@@ -56,20 +56,19 @@ def _thinned(data: bytes) -> bytes:
 
 @cache
 def run_seeds(*, details: bool) -> list[bytes]:
-    """Return small runs of both kinds."""
+    """Return two small runs, with one panel and with several."""
     found = []
-    with tempfile.TemporaryDirectory() as place, patch.dict(WORDS, compare=[12], reproduce=[12]):
-        for kind, method in (("compare", "refined"), ("reproduce", "published")):
+    with tempfile.TemporaryDirectory() as place, patch.dict(WORDS, {False: [12], True: [12]}):
+        for large, method in ((False, "refinement"), (True, "paper")):
             run = made_run(
-                Path(place) / kind,
-                kind,
+                Path(place) / method,
+                large=large,
                 details=details,
                 classes=["sea", "sky"],
                 splits=1,
                 sizes=[3],
                 methods=["full", method],
-                pixels=False,
-                raw=None if kind == "reproduce" else (),
+                raw=None if large else (),
             )
             found.append(_thinned(_packed(run)))
     return found

@@ -12,25 +12,31 @@ from tests.report.test_summary import cell, panel
 
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
-from bowsaw.report.axes import Scale, apart, round_limits
-from bowsaw.report.figure_file import write_figure
-from bowsaw.report.figures import MAIN, N_COLOURS, chart, looks_of
+from bowsaw.report.charts import (
+    MAIN,
+    N_COLOURS,
+    Scale,
+    chart,
+    looks_of,
+    round_limits,
+    running_share,
+    spaced,
+    trace_chart,
+    write_figure,
+)
 from bowsaw.report.summary import panels_of
-from bowsaw.report.traces import running_share, trace_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """The first panel of a made comparison, its looks, and its two pictures."""
+    """The first panel of a made comparison and its two charts."""
     run = read_run(made_run(tmp_path_factory.mktemp("run"), details=False))
     first = panels_of(run.about, run.cells)[0]
     looks = looks_of(run.about["methods"], first.methods)
-    pictures = {
-        axis: read(chart(first, "sqrt", axis, looks, ident="c")) for axis in ("coding", "columns")
-    }
-    return first, looks, pictures
+    axes = ("coding", "columns")
+    return first, {axis: read(chart(first, "sqrt", axis, looks, ident="c")) for axis in axes}
 
 
 def translation(point, name="transform"):
@@ -38,9 +44,9 @@ def translation(point, name="transform"):
     return float(x), float(y)
 
 
-def test_every_method_is_a_curve_with_a_point_a_size(drawn):
-    first, _, pictures = drawn
-    for picture in pictures.values():
+def test_every_method_is_a_curve_with_a_point_per_size(drawn):
+    first, charts = drawn
+    for picture in charts.values():
         curves = {c.attributes["data-method"]: c for c in picture.all("g", class_="curve")}
         assert set(curves) == {"full", *first.methods}
         for method in first.methods:
@@ -50,12 +56,11 @@ def test_every_method_is_a_curve_with_a_point_a_size(drawn):
 
 def test_points_stand_where_their_numbers_say(drawn):
     # y runs from the foot of the frame at the lowest tick to its top at the highest, evenly.
-    first, _, pictures = drawn
-    ticks = [
-        float(t.text) for t in pictures["columns"].one("g", class_="y").all("text", class_="end")
-    ]
+    first, charts = drawn
+    axis = charts["columns"].one("g", class_="y")
+    ticks = [float(t.text) for t in axis.all("text", class_="end")]
     foot, high = MAIN.height - MAIN.bottom, MAIN.top
-    for curve in pictures["columns"].all("g", class_="curve"):
+    for curve in charts["columns"].all("g", class_="curve"):
         for point in curve.all("g", class_="point"):
             key = (curve.attributes["data-method"], int(point.attributes["data-size"]))
             mean = first.entries[key].levels["sqrt"].mean
@@ -65,9 +70,9 @@ def test_points_stand_where_their_numbers_say(drawn):
 
 
 def test_methods_that_code_with_all_words_stand_at_the_far_right(drawn):
-    _, _, pictures = drawn
-    right = max(translation(p)[0] for p in pictures["coding"].all("g", class_="point"))
-    for curve in pictures["coding"].all("g", class_="curve"):
+    _, charts = drawn
+    right = max(translation(p)[0] for p in charts["coding"].all("g", class_="point"))
+    for curve in charts["coding"].all("g", class_="curve"):
         places = {translation(p)[0] for p in curve.all("g", class_="point")}
         if curve.attributes["data-method"] in CODES_WITH_FULL:
             assert places <= {right}
@@ -76,8 +81,7 @@ def test_methods_that_code_with_all_words_stand_at_the_far_right(drawn):
 
 
 def test_log_steps_are_even_for_even_ratios(drawn):
-    _, _, pictures = drawn
-    points = pictures["columns"].all("g", data_method="refined")[0].all("g", class_="point")
+    points = drawn[1]["columns"].all("g", data_method="refinement")[0].all("g", class_="point")
     ten, twenty, fifty = (translation(p)[0] for p in points)
     # log(20/10) to log(50/20) is as 0.6931 to 0.9163.
     assert (fifty - twenty) / (twenty - ten) == pytest.approx(0.9163 / 0.6931, rel=1e-2)
@@ -85,17 +89,13 @@ def test_log_steps_are_even_for_even_ratios(drawn):
     assert (fifty - twenty) / (twenty - ten) == pytest.approx(3, rel=1e-2)
 
 
-def test_no_two_methods_look_alike():
-    many = {f"m{i}": {"title": f"m{i}"} for i in range(30)}
-    looks = looks_of(many, [])
-    assert len({(look.colour, look.marker) for look in looks.values()}) == 30
-    assert len({look.colour for look in looks.values()}) == N_COLOURS
-
-
-def test_ours_come_first_and_dashes_tell_who_needs_all_words():
-    methods = {"full": {}, "theirs": {"codes_with": "full"}, "ours": {"ours": True}}
+def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
+    looks = looks_of({f"m{i}": {"title": f"m{i}"} for i in range(30)}, [])
+    assert len({(look.style, look.marker) for look in looks.values()}) == 30
+    assert len({look.style for look in looks.values()}) == N_COLOURS
+    methods = {"full": {}, "theirs": {"codes_with": "full"}, "own": {"ours": True}}
     looks = looks_of(methods, ["unnamed"])
-    assert list(looks) == ["ours", "theirs", "unnamed"]
+    assert list(looks) == ["own", "theirs", "unnamed"]
     assert [look.dashed for look in looks.values()] == [False, True, False]
 
 
@@ -108,38 +108,31 @@ def test_one_split_has_no_band_and_one_size_one_point():
 
 def test_the_file_is_xml_with_both_themes_and_a_legend(tmp_path):
     folder = made_run(tmp_path / "run", details=False, splits=2)
-    path = write_figure(folder, tmp_path / "curves.svg")
-    tree = ElementTree.parse(path).getroot()
-    style = tree.findtext(f"{SVG}style")
-    assert "prefers-color-scheme: dark" in style
+    tree = ElementTree.parse(write_figure(folder, tmp_path / "curves.svg")).getroot()
+    assert "prefers-color-scheme: dark" in tree.findtext(f"{SVG}style")
     titles = [t.text for t in tree.iter(f"{SVG}text") if t.get("class") == "title"]
     assert titles == ["scenes, hard coding, 200 words", "scenes, soft coding, 200 words"]
-    said = {t.text for t in tree.iter(f"{SVG}text")}
-    assert {"refined words", "random words", "presence ranking"} <= said
-
-
-def test_the_file_can_show_some_panels_only(tmp_path):
-    folder = made_run(tmp_path / "run", details=False, splits=2)
+    texts = {t.text for t in tree.iter(f"{SVG}text")}
+    assert {"refined words", "random words", "presence ranking"} <= texts
     path = write_figure(folder, tmp_path / "one.svg", only={"coding": "soft"}, axis="columns")
-    tree = ElementTree.parse(path).getroot()
-    titles = [t.text for t in tree.iter(f"{SVG}text") if t.get("class") == "title"]
+    titles = [t.text for t in ElementTree.parse(path).iter() if t.get("class") == "title"]
     assert titles == ["scenes, soft coding, 200 words"]
-
-
-def test_a_panel_that_is_not_there_is_refused(tmp_path):
-    folder = made_run(tmp_path / "run", details=False, splits=1)
     with pytest.raises(ParameterError, match="elsewhere"):
         write_figure(folder, tmp_path / "no.svg", only={"set": "elsewhere"})
-    with pytest.raises(ParameterError, match="cubed"):
+    with pytest.raises(ParameterError, match="view must be one of"):
         write_figure(folder, tmp_path / "no.svg", view="cubed")
+
+
+def test_round_limits_are_steps_of_1_2_or_5():
+    assert round_limits([0.62, 0.71]) == (0.62, 0.72, [0.62, 0.64, 0.66, 0.68, 0.7, 0.72])
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.integers(2, 8))
 def test_round_limits_hold_all_values(values, most):
     low, high, ticks = round_limits(values, most)
-    room = 1e-6 * max(1, abs(low), abs(high))
-    assert low - room <= min(values)
-    assert max(values) <= high + room
+    margin = 1e-6 * max(1, abs(low), abs(high))
+    assert low - margin <= min(values)
+    assert max(values) <= high + margin
     assert ticks == sorted(ticks)
     assert 2 <= len(ticks) <= most + 2
 
@@ -147,27 +140,19 @@ def test_round_limits_hold_all_values(values, most):
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
 def test_ticks_keep_their_distance_and_the_ends(values):
     scale = Scale(min(values), max(values), 0, 500, log=True)
-    chosen = apart(values, scale, 30)
+    chosen = spaced(values, scale, 30)
     assert chosen[0] == min(values)
     assert chosen[-1] == max(values)
     steps = [scale(b) - scale(a) for a, b in pairwise(chosen)]
     assert len(chosen) < 3 or min(steps) >= 30
 
 
-def test_running_share_forgets_what_is_older_than_its_window():
-    assert running_share([1, 1, 0, 0, 0], 3) == pytest.approx([1, 1, 2 / 3, 1 / 3, 0])
-
-
-def test_a_trace_shows_only_what_was_recorded():
-    line = {"score": [-1.0, None, -0.5], "accepted": None, "temperature": None, "score_name": "x"}
+def test_a_trace_shows_only_what_was_recorded_and_gaps_as_gaps():
+    line = {"score": [-1.0, None, -0.5], "step": [0, 10, 20], "score_name": "x"}
     alone = read(trace_chart(line, "A search", "t"))
     assert len(alone.all("g", class_="curve")) == 1
-    full = {**line, "step": [0, 10, 20], "accepted": [0.5, 0.25], "temperature": [1.0, 0.1]}
+    assert alone.one("path", class_="line").attributes["d"].count("M") == 2
+    full = {**line, "accepted": [0.5, 0.25], "temperature": [1.0, 0.1]}
     assert len(read(trace_chart(full, "A search", "t")).all("g", class_="curve")) == 3
     assert trace_chart({"score": []}, "A search", "t") is None
-
-
-def test_a_gap_in_the_score_is_a_gap_in_the_line():
-    line = {"score": [-1.0, None, -0.5], "step": [0, 10, 20], "score_name": "x"}
-    (path,) = read(trace_chart(line, "A search", "t")).all("path", class_="line")
-    assert path.attributes["d"].count("M") == 2
+    assert running_share([1, 1, 0, 0, 0], 3) == pytest.approx([1, 1, 2 / 3, 1 / 3, 0])
