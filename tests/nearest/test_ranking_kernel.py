@@ -10,6 +10,7 @@ from tests.oracles import ranking as oracle
 
 from bowsaw.nearest._ranking_kernel import (
     MANY,
+    ScoreError,
     _error,
     _group_tops,
     _limit,
@@ -17,6 +18,7 @@ from bowsaw.nearest._ranking_kernel import (
     _settle_run,
     rank_rows,
 )
+from bowsaw.nearest._search_kernel import Words
 
 SURE = (0.0, 0.0, 0.0)
 """Scores of small whole numbers are exact in float32."""
@@ -39,7 +41,8 @@ def ranked(rows, words, n_ranked, n_groups, errors=SURE):
     norms = (rows**2).sum(axis=1)
     largest = float(np.sqrt((words**2).sum(axis=1).max()))
     products = rows @ words.T
-    rank_rows(products, half_norms, rows, words, norms, errors, largest, n_groups, out)
+    error = ScoreError(*errors, largest)
+    rank_rows(products, Words(words, half_norms, words), rows, norms, error, n_groups, out)
     return out
 
 
@@ -104,7 +107,7 @@ def test_a_run_of_distances_that_differ_by_rounding_alone_is_sorted_as_they_roun
 def test_the_error_grows_with_row_and_word():
     # relative · (‖x‖ ‖c‖ + ‖c‖²) + far · ‖x‖² + least, and a little more.
     exact = 1e-6 * (3.0 * 2.0 + 4.0) + 1e-12 * 9.0 + 1e-30
-    found = _error(9.0, 2.0, (1e-6, 1e-12, 1e-30))
+    found = _error(9.0, 2.0, ScoreError(1e-6, 1e-12, 1e-30, 2.0))
     assert exact < found < 1.001 * exact
 
 
@@ -140,5 +143,6 @@ def test_scores_off_by_less_than_their_error_are_put_right(random):
     products = rows @ words.T + noise
     out = np.empty((40, 30), dtype=np.int32)
     norms = (rows**2).sum(axis=1)
-    rank_rows(products, half_norms, rows, words, norms, (0.0, 0.0, 1.0), 6.0, 30, out)
+    error = ScoreError(0.0, 0.0, 1.0, 6.0)
+    rank_rows(products, Words(words, half_norms, words), rows, norms, error, 30, out)
     np.testing.assert_array_equal(out, oracle.ranked(rows, words))

@@ -9,6 +9,8 @@ from tests.oracles import nearest as oracle
 from bowsaw.nearest._search_kernel import (
     GROUP,
     LOWEST,
+    Rows,
+    Words,
     scan_best_two,
     scan_bounds,
     score_guess,
@@ -32,8 +34,13 @@ def scores_of(rows, words):
     return words @ rows.T, (words**2).sum(axis=1) / 2
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 3, 4, 5, 7, 8, 31])
-@pytest.mark.parametrize("n_rows", [1, 5, 70])
+def tuples(rows, words, half_norms, error=0.0):
+    """The arguments of the kernels, for data that need no centring."""
+    errors = np.full(len(rows), error, dtype=np.float32)
+    return Rows(rows, rows, errors), Words(words, half_norms, words)
+
+
+@pytest.mark.parametrize(("n_words", "n_rows"), [(1, 5), (3, 1), (4, 70), (5, 5), (8, 5), (31, 70)])
 def test_best_two_equals_its_twin(random, n_words, n_rows):
     scores = integers(random, n_words, n_rows)
     half_norms = integers(random, n_words) / 2
@@ -77,7 +84,7 @@ def test_score_guess(random):
     scores, half_norms = scores_of(rows, words)
     code = random.integers(0, 8, 30).astype(np.int32)
     best = np.empty(30, dtype=np.float32)
-    score_guess(rows, words, half_norms, best, code)
+    score_guess(*tuples(rows, words, half_norms), best, code)
     np.testing.assert_array_equal(best, (scores - half_norms[:, None])[code, np.arange(30)])
 
 
@@ -90,8 +97,7 @@ def test_settle_decides_just_the_rows_that_are_open():
     second = np.array([1.0, 2.5], dtype=np.float32)
     # Wrong on purpose: an open row is decided anew, a certain one is left as it was found.
     code = np.array([2, 2], dtype=np.int32)
-    error = np.full(2, 0.1, dtype=np.float32)
-    settled = settle(rows, words, half_norms, rows, words, error, best, second, code)
+    settled = settle(*tuples(rows, words, half_norms, 0.1), best, second, code)
     assert settled == 1
     assert code.tolist() == [1, 2]
 
@@ -102,8 +108,7 @@ def test_settle_looks_at_every_word_within_the_error(random):
     scores = scores - half_norms[:, None]
     best = scores.max(axis=0) + random.uniform(-0.5, 0.5, 40).astype(np.float32)
     code = np.full(40, -1, dtype=np.int32)
-    error = np.ones(40, dtype=np.float32)
-    settled = settle(rows, words, half_norms, rows, words, error, best, best, code)
+    settled = settle(*tuples(rows, words, half_norms, 1.0), best, best, code)
     assert settled == 40
     np.testing.assert_array_equal(code, oracle.nearest(rows, words))
 
@@ -116,9 +121,9 @@ def test_bounds_however_loose_lead_to_the_nearest_word(random, n_words, loosenes
     bounds = scores + random.uniform(0, looseness, scores.shape).astype(np.float32)
     code = random.integers(0, n_words, 50).astype(np.int32)
     best = np.empty(50, dtype=np.float32)
-    score_guess(rows, words, half_norms, best, code)
+    score_guess(*tuples(rows, words, half_norms), best, code)
     error = np.full(50, 0.01, dtype=np.float32)
-    scan_bounds(bounds, 0, rows, words, half_norms, rows, words, error, 3 * error, best, code)
+    scan_bounds(bounds, 0, *tuples(rows, words, half_norms, 0.01), 3 * error, best, code)
     np.testing.assert_array_equal(code, oracle.nearest(rows, words))
     np.testing.assert_array_equal(best, (scores - half_norms[:, None]).max(axis=0))
 
@@ -128,10 +133,9 @@ def test_bounds_in_tiles(random):
     scores, half_norms = scores_of(rows, words)
     code = np.full(50, 149, dtype=np.int32)
     best = np.empty(50, dtype=np.float32)
-    score_guess(rows, words, half_norms, best, code)
+    score_guess(*tuples(rows, words, half_norms), best, code)
     error = np.full(50, 0.01, dtype=np.float32)
     for begin, end in ((0, 1), (1, 70), (70, 150)):
-        scan_bounds(
-            scores[begin:end], begin, rows, words, half_norms, rows, words, error, error, best, code
-        )
+        tile = scores[begin:end]
+        scan_bounds(tile, begin, *tuples(rows, words, half_norms, 0.01), error, best, code)
     np.testing.assert_array_equal(code, oracle.nearest(rows, words))

@@ -1,1 +1,1 @@
-"""The nearest words of each descriptor, exactly."""
+"""Exact nearest words of descriptors."""

@@ -1,17 +1,27 @@
-"""Each descriptor's nearest words in order: arrays in, arrays out."""
+"""Each descriptor's nearest words in order."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.nearest._search_kernel import LOWEST, squared_distance
+from bowsaw.nearest._search_kernel import LOWEST, Words, squared_distance
 
 MANY = 512
 """Above this many candidates a row is sorted by NumPy instead of by counting."""
+
+
+class ScoreError(NamedTuple):
+    """The error of a score: relative (‖x‖ ‖c‖ + ‖c‖²) + far ‖x‖² + least."""
+
+    relative: float
+    far: float
+    least: float
+    largest: float
+    """The largest norm of a word."""
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -61,7 +71,7 @@ def _limit(top: NDArray[np.float32], n_wanted: int) -> Any:
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
-    # Counted in float32: sums of whole numbers there are exact, and vector registers add them.
+    # Counted in float32: exact for integers of this size, and vectorised.
     n = np.float32(0)
     for j in range(len(keys)):
         n += np.float32(1) if keys[j] > key else np.float32(0)
@@ -70,7 +80,7 @@ def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
-    """Write the permutation that sorts the first ``n`` keys falling; equal ones in their order.
+    """Write the stable permutation that sorts the first ``n`` keys from the largest down.
 
     ``keys`` may be overwritten from ``n`` on.
     """
@@ -90,13 +100,11 @@ def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _error(row_norm: float, word_norm: float, errors: tuple[float, float, float]) -> Any:
+def _error(row_norm: float, word_norm: float, error: ScoreError) -> Any:
     """Return the error of a score, from the squared norm of the row and the norm of the word."""
-    relative, far, least = errors
-    # A little more, for the roundings of this bound and of the norms.
-    return 1.0001 * (
-        relative * (np.sqrt(row_norm) * word_norm + word_norm**2) + far * row_norm + least
-    )
+    # The factor covers the roundings of this bound and of the norms.
+    size = np.sqrt(row_norm) * word_norm + word_norm**2
+    return 1.0001 * (error.relative * size + error.far * row_norm + error.least)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -105,7 +113,7 @@ def _nearer_by(
 ) -> tuple[float, float]:
     """Return by how much the first word is nearer (squared distances), and the size of the terms.
 
-    In float64, summed in any order: eight times as quick as in a fixed one.
+    In float64, summed in any order: eight times faster than in a fixed one.
     """
     total = 0.0
     size = 0.0
@@ -124,8 +132,8 @@ def comes_before(
     """Compare two words of a row by exact distance, then by position.
 
     Sums of n squares in two orders differ by less than 2 (n + 2) 2⁻⁵³ of themselves, and so does
-    a sum of differences from the difference of sums. Where that leaves doubt, the sums in the fixed
-    order decide.
+    a sum of differences from the difference of sums. Where that is not certain, the sums in the
+    fixed order decide.
     """
     nearer_by, size = _nearer_by(row, exact_words, first, second)
     doubt = (row.shape[0] + 3) * 2.0**-50 * size
@@ -153,25 +161,22 @@ def _settle_run(
 @njit(nogil=True, error_model="numpy", cache=True)
 def rank_rows(
     products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
+    words: Words,
     exact_rows: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
     row_norms: NDArray[np.float32],
-    errors: tuple[float, float, float],
-    largest: float,
+    error: ScoreError,
     n_groups: int,
     out: NDArray[Any],
 ) -> None:
     """Write each row's nearest words to ``out``, (n_rows, n_ranked), nearest first.
 
-    ``products`` is (n_rows, n_words) and is overwritten. Words are dealt into ``n_groups`` groups
-    (at least n_ranked, or all words); a limit that n_ranked of the groups' best scores reach leaves
-    few more than n_ranked candidates, which are sorted by float32 scores. Neighbours in that order
-    that differ by less than twice their error are sorted anew by exact distances. An entry that a
-    word below the limit could precede is left out: padded with n_words. ``row_norms`` are squared,
-    ``errors`` the factors of the error of a score (see ``_error``), and ``largest`` the norm of the
-    largest word; candidates are seldom that large, and so their errors not either.
+    ``products`` is (n_rows, n_words) and is overwritten; ``row_norms`` are squared. Words are dealt
+    into ``n_groups`` groups (at least n_ranked, or all words); a limit that n_ranked of the groups'
+    best scores reach leaves few more than n_ranked candidates, which are sorted by float32 scores.
+    Neighbours in that order that differ by less than twice their error are sorted again by exact
+    distances. An entry that a word below the limit could precede is left out: padded with n_words.
     """
+    half_norms, exact_words = words.half_norms, words.exact
     n_rows, n_words = products.shape
     n_ranked = out.shape[1]
     top = np.empty(n_groups, np.float32)
@@ -184,7 +189,7 @@ def rank_rows(
         scores = products[i]
         _group_tops(scores, half_norms, top)
         limit = LOWEST if n_groups == n_words else _limit(top, n_ranked)
-        # Appending always and counting only some avoids branches that nobody can predict.
+        # Append always and count some: no branch to mispredict.
         n_chosen = 0
         for c in range(n_groups):
             chosen[n_chosen] = c
@@ -200,10 +205,11 @@ def rank_rows(
         norm = np.float32(0)
         for a in range(n):
             norm = half_norms[found[a]] if half_norms[found[a]] > norm else norm
-        twice = 2 * _error(row_norms[i], np.sqrt(2.0 * norm), errors)
+        # Candidates are seldom as large as the largest word, and so are their errors.
+        twice = 2 * _error(row_norms[i], np.sqrt(2.0 * norm), error)
         certain = LOWEST
         if n < n_words:
-            certain = np.float32(limit + 2 * _error(row_norms[i], largest, errors))
+            certain = np.float32(limit + 2 * _error(row_norms[i], error.largest, error))
         for a in range(n):
             sorted_words[a] = found[order[a]]
         a = 0
@@ -213,7 +219,7 @@ def rank_rows(
                 b += 1
             if b - a > 1:
                 _settle_run(exact_rows[i], exact_words, sorted_words[a:b])
-            # A run is certain as a whole or not at all: what lies below the limit might be in it.
+            # A run is certain as a whole or not at all: a word below the limit might be in it.
             if keys[order[b - 1]] < certain:
                 break
             for p in range(a, b if b < n_ranked else n_ranked):

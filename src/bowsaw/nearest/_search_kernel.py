@@ -1,22 +1,38 @@
-"""Scanning a block of scores for each descriptor's best word: arrays in, arrays out.
+"""Scan of a block of scores for each descriptor's best word.
 
-``scores`` is (n_words_of_the_tile, n_rows): words down, descriptors across, so that the inner loop
-runs over neighbouring memory and keeps a running best for each descriptor, without a reduction
-(which compilers do not turn into vector instructions when it carries an index).
+``scores`` is (n_words_of_the_tile, n_rows): words down, descriptors across. The inner loop runs
+over adjacent memory and updates a running best for each descriptor; compilers do not vectorise a
+reduction that carries an index.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 LOWEST = np.float32(np.finfo(np.float32).min)
-"""Below every score. Not -inf: code compiled with fastmath may assume that there is none."""
+"""Below every score. Not -inf, which fastmath may assume away."""
 
 GROUP = 64
+
+
+class Words(NamedTuple):
+    """Words centred on their mean, half their squared norms, and the words as given."""
+
+    centred: NDArray[np.float32]
+    half_norms: NDArray[np.float32]
+    exact: NDArray[np.float32]
+
+
+class Rows(NamedTuple):
+    """Descriptors centred like the words, as given, and the error of their scores."""
+
+    centred: NDArray[np.float32]
+    exact: NDArray[np.float32]
+    error: NDArray[np.float32]
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -121,20 +137,20 @@ def squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 def _weigh(
     i: int,
     k: Any,
-    value: Any,
-    error: Any,
-    exact_rows: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
+    rows: Rows,
+    words: Words,
     best: NDArray[np.float32],
     code: NDArray[np.int32],
 ) -> None:
-    """Let word ``k`` with this score stand against row ``i``'s best word so far."""
+    """Score word ``k`` and compare it with row ``i``'s best word so far."""
+    value = _score(rows.centred[i], words.centred[k], words.half_norms[k])
+    error = rows.error[i]
     if value > best[i] + 2 * error:
         code[i] = k
     elif value >= best[i] - 2 * error and k != code[i]:
         # Too close for float32: the exact distances decide, and the lower index on a tie.
-        ours = squared_distance(exact_rows[i], exact_words[k])
-        theirs = squared_distance(exact_rows[i], exact_words[code[i]])
+        ours = squared_distance(rows.exact[i], words.exact[k])
+        theirs = squared_distance(rows.exact[i], words.exact[code[i]])
         if ours < theirs or (ours == theirs and k < code[i]):
             code[i] = k
     if value > best[i]:
@@ -143,27 +159,19 @@ def _weigh(
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def score_guess(
-    rows: NDArray[np.float32],
-    words: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    best: NDArray[np.float32],
-    code: NDArray[np.int32],
+    rows: Rows, words: Words, best: NDArray[np.float32], code: NDArray[np.int32]
 ) -> None:
-    """Score the word that each row already names, so that others have something to beat."""
-    for i in range(rows.shape[0]):
-        best[i] = _score(rows[i], words[code[i]], half_norms[code[i]])
+    """Write the score of the word that ``code`` already names for each row."""
+    for i in range(rows.centred.shape[0]):
+        best[i] = _score(rows.centred[i], words.centred[code[i]], words.half_norms[code[i]])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def scan_bounds(
     bounds: NDArray[np.float32],
     first_word: int,
-    rows: NDArray[np.float32],
-    words: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    exact_rows: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
-    error: NDArray[np.float32],
+    rows: Rows,
+    words: Words,
     margin: NDArray[np.float32],
     best: NDArray[np.float32],
     code: NDArray[np.int32],
@@ -172,7 +180,7 @@ def scan_bounds(
 
     ``bounds`` minus the half norm is an upper bound of a score, up to ``margin``. Words are taken
     in groups: the best bound of a group is scored if it reaches the best score so far, and the rest
-    of the group is looked at one by one only if its second best bound does too, which is rare.
+    of the group one by one only if its second best bound does too, which is rare.
     """
     n_words, n_rows = bounds.shape
     top = np.empty(n_rows, np.float32)
@@ -180,53 +188,46 @@ def scan_bounds(
     guess = np.zeros(n_rows, np.int32)
     for begin in range(0, n_words, GROUP):
         group = bounds[begin : begin + GROUP]
-        half = half_norms[first_word + begin : first_word + begin + group.shape[0]]
+        half = words.half_norms[first_word + begin : first_word + begin + group.shape[0]]
         top[:] = LOWEST
         below[:] = LOWEST
         scan_best_two(group, half, first_word + begin, top, below, guess)
         for i in range(n_rows):
             if top[i] < best[i] - margin[i]:
                 continue
-            k = guess[i]
-            value = _score(rows[i], words[k], half_norms[k])
-            _weigh(i, k, value, error[i], exact_rows, exact_words, best, code)
+            _weigh(i, guess[i], rows, words, best, code)
             if below[i] < best[i] - margin[i]:
                 continue
             for j in range(group.shape[0]):
                 k = np.int32(first_word + begin + j)
                 if group[j, i] - half[j] >= best[i] - margin[i] and k != guess[i]:
-                    value = _score(rows[i], words[k], half_norms[k])
-                    _weigh(i, k, value, error[i], exact_rows, exact_words, best, code)
+                    _weigh(i, k, rows, words, best, code)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def settle(
-    rows: NDArray[np.float32],
-    words: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    exact_rows: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
-    error: NDArray[np.float32],
+    rows: Rows,
+    words: Words,
     best: NDArray[np.float32],
     second: NDArray[np.float32],
     code: NDArray[np.int32],
 ) -> int:
     """Decide, in float64, the rows whose two best scores are too close for float32.
 
-    A row whose best two scores differ by more than twice ``error`` is certain. For the others every
-    word that could still win is compared exactly; ties go to the lowest index. ``rows`` and
-    ``words`` are centred, the exact ones as given. Returns how many rows had to be settled.
+    A row whose best two scores differ by more than twice its error is certain. For the others every
+    word that could still win is compared exactly; ties go to the lowest index. Returns the number
+    of rows that were not certain.
     """
     settled = 0
-    for i in range(rows.shape[0]):
-        if best[i] - second[i] > 2 * error[i]:
+    for i in range(rows.centred.shape[0]):
+        if best[i] - second[i] > 2 * rows.error[i]:
             continue
         settled += 1
-        limit = best[i] - 2 * error[i]
+        limit = best[i] - 2 * rows.error[i]
         nearest = np.inf
-        for k in range(words.shape[0]):
-            if _score(rows[i], words[k], half_norms[k]) >= limit:
-                distance = squared_distance(exact_rows[i], exact_words[k])
+        for k in range(words.centred.shape[0]):
+            if _score(rows.centred[i], words.centred[k], words.half_norms[k]) >= limit:
+                distance = squared_distance(rows.exact[i], words.exact[k])
                 if distance < nearest:
                     nearest = distance
                     code[i] = k

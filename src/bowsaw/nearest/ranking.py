@@ -1,24 +1,23 @@
 """The nearest words of each descriptor in order, exactly.
 
-**The problem.** What a descriptor's code becomes when words are pruned is written in its ranked
-list: the first word of the list that is still kept. So the list of the ``n_ranked`` nearest words
-of every descriptor answers any question about pruning as long as one of them survives.
+**The problem.** When words are pruned, a descriptor's new code is the first kept word of its ranked
+list. So the lists of the ``n_ranked`` nearest words answer every question about pruning as long as
+one of them survives.
 
 **The method.** As in ``search``: scores x·c − ‖c‖²/2 of blocks of descriptors by BLAS in float32.
 The words are dealt into about 4 n_ranked groups, and a limit is found that n_ranked of the groups'
-best scores reach: at least n_ranked words lie above it, and only about a seventh more do.
-These are sorted by counting, for each, how many are better (n² comparisons, but in vector
-registers, and without a branch that could be mispredicted).
+best scores reach: at least n_ranked words are above it, and about a seventh more. These are sorted
+by counting, for each, how many are better (n² comparisons, vectorised and without branches).
 
-**The answer does not depend on rounding.** The order is that of Σ_d (x_d − c_d)² in float64 summed
-in the order of the dimensions, then of the word's position, as in ``search``. Scores that differ by
-less than twice their worst-case error form runs, and runs are sorted by the exact distances. An
-entry whose score is too near to the limit to be sure that no word below it comes first is left out,
-with all after it: such a list is shorter and ends with ``n_words``.
+**Invariants.** The order is that of Σ_d (x_d − c_d)² in float64 summed in the order of the
+dimensions, then of the word's position, as in ``search``; rounding does not change it. Scores that
+differ by less than twice their worst-case error form runs, which are sorted by exact distances. An
+entry too near to the limit to be certain is left out, with all after it: such a list is shorter and
+ends with ``n_words``.
 
-Cost: 2 · n_dims · n_words operations a descriptor in BLAS, n_words in the scan, and about
-2 · n_ranked² in vector registers. Memory: 2 bytes an entry (4 from 65 535 words on) and a block of
-scores a thread.
+**Cost.** 2 · n_dims · n_words operations per descriptor in BLAS, n_words in the scan, and about
+2 · n_ranked² in vector registers. Memory: 2 bytes per entry (4 from 65 535 words on) and a block of
+scores per thread.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.nearest._ranking_kernel import rank_rows
+from bowsaw.nearest._ranking_kernel import ScoreError, rank_rows
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
 TASK_ROWS = 1024
-# Enough rows for BLAS to reuse the words; measured, 1 MiB takes a fourth longer.
+# Enough rows for BLAS to reuse the words; 1 MiB was measured to take a quarter longer.
 SCORES_BYTES = 2**22
 
 
@@ -52,13 +51,13 @@ def ranked_words(
     Parameters
     ----------
     bags : Bags
-        The descriptors; may lie on disk.
+        The descriptors; may be on disk.
     words : ndarray of shape (n_words, n_dims), float32
         In the bags' stored units.
     n_ranked : int
         From 1 to n_words.
     n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
+        Threads; the result does not depend on it.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -77,39 +76,30 @@ def ranked_words(
     """
     search = WordSearch(words, skip=False)
     n_words = len(words)
-    # With few words everything is a candidate. Else about four groups an entry of the list: fewer
-    # leave more candidates, and more take longer to compare.
+    # With few words everything is a candidate. Otherwise about four groups per entry of the list:
+    # fewer leave more candidates, more take longer to compare.
     n_groups = n_words
     if n_words > 2 * n_ranked:
         n_groups = int(n_words / max(1, n_words // (4 * n_ranked)))
     out = np.empty((bags.n_descriptors, n_ranked), dtype=list_dtype(n_words))
     columns = np.ascontiguousarray(search.words.T)
     n_rows = int(np.clip(SCORES_BYTES // (4 * n_words), 8, 1024))
-    errors = (search.score_error, search.far_error, search.least_error)
+    error = ScoreError(search.score_error, search.far_error, search.least_error, search.largest)
     products = Scratch()
 
-    def one(limits: tuple[int, int]) -> int:
+    def rank(limits: tuple[int, int]) -> int:
         rows = bags.read(*limits)
         centred, norms = search.centre_rows(rows)
         for begin in range(0, len(rows), n_rows):
             part = slice(begin, min(begin + n_rows, len(rows)))
             scores = products.take(part.stop - begin, n_words)
             np.dot(centred[part], columns, out=scores)
-            rank_rows(
-                scores,
-                search.half_norms,
-                rows[part],
-                search.exact_words,
-                norms[part],
-                errors,
-                search.largest,
-                n_groups,
-                out[limits[0] + begin : limits[0] + part.stop],
-            )
+            lists = out[limits[0] + begin : limits[0] + part.stop]
+            rank_rows(scores, search.arrays, rows[part], norms[part], error, n_groups, lists)
         return len(rows)
 
     with single_threaded_blas(), Progress("ranking", bags.n_descriptors, show=verbose) as bar:
-        for n_done in ordered_map(one, bags.blocks(TASK_ROWS), n_jobs, ahead=4):
+        for n_done in ordered_map(rank, bags.blocks(TASK_ROWS), n_jobs, ahead=4):
             bar.step(n_done)
     return out
 

@@ -1,24 +1,23 @@
 """The nearest word of each descriptor, exactly and quickly.
 
-**The problem.** Hard coding and k-means both ask, for every descriptor x, which word c minimises
-‖x − c‖². After both are centred on the mean word, that is the word with the largest score
-x·c − ‖c‖²/2.
+**The problem.** Hard coding and k-means need, for every descriptor x, the word c that minimises
+‖x − c‖². With both centred on the mean word, it is the word with the largest score x·c − ‖c‖²/2.
 
 **The method.** Products of blocks of descriptors with tiles of words by BLAS in float32, one thread
-a block, each tile scanned while it is still in the cache.
+per block, each tile scanned while it is still in the cache.
 
-**Skipping.** Most words can be ruled out without their whole score. Let P be the first p principal
+**Skipping.** Most words can be ruled out without their full score. Let P be the first p principal
 directions of the words and r(x) the norm of what P leaves of x. By Cauchy and Schwarz
 x·c ≤ Px·Pc + r(x) r(c), a product of p + 1 dimensions instead of n_dims. The word with the best
-bound is scored in full, then just those words whose bound reaches the best score so far. On dense
+bound is scored in full, then only those words whose bound reaches the best score so far. On dense
 SIFT with 5000 words a bound of 48 dimensions leaves about one word in a thousand. Where the words
 have no such directions, or are few, all scores are computed.
 
-**The answer does not depend on rounding.** It is defined as the arg-min of Σ_d (x_d − c_d)² summed
-in float64 in the order of the dimensions, the lowest index where sums are equal: the same for any
-BLAS, block size and number of threads. Float32 only rules out words, by worst-case bounds. With
-u = 2⁻²⁴ and γ(n) = n·u / (1 − 2·n·u), which covers n roundings in any order of summation and the
-roundings of the bound itself:
+**Invariants.** The answer is the arg-min of Σ_d (x_d − c_d)² summed in float64 in the order of the
+dimensions, the lowest index where sums are equal: the same for any BLAS, block size and number of
+threads. Float32 only rules out words, by worst-case bounds. With u = 2⁻²⁴ and
+γ(n) = n·u / (1 − 2·n·u), which covers n roundings in any order of summation and the roundings of
+the bound itself:
 
 - a score errs by at most γ(n_dims + 6) · (‖x‖ ‖c‖ + ‖c‖²): n_dims of the product, 2 of centring x
   and c (relative to x and c themselves, wherever the origin is), 1 of the subtraction, 2 of ‖c‖²/2.
@@ -31,8 +30,8 @@ roundings of the bound itself:
 Where the two best scores of a descriptor differ by less than twice the error, every word that could
 still win is compared in float64.
 
-Cost: 2 · n_dims · n_words operations a descriptor without skipping, about half the time with it.
-Memory: one block of scores, at most 1 MiB (2 MiB for few words), a thread.
+**Cost.** 2 · n_dims · n_words operations per descriptor without skipping, about half the time with
+it. Memory: one block of scores per thread, at most 1 MiB (2 MiB for few words).
 """
 
 from __future__ import annotations
@@ -47,6 +46,8 @@ from bowsaw.bags import Bags
 from bowsaw.errors import DataError
 from bowsaw.nearest._search_kernel import (
     LOWEST,
+    Rows,
+    Words,
     scan_best_two,
     scan_bounds,
     score_guess,
@@ -58,7 +59,7 @@ from bowsaw.progress import Progress
 
 TILE_WORDS = 512
 BLOCK_ROWS = 512
-# With few words a block is done before Python has handed out the next; larger ones cost no memory.
+# With few words Python's overhead per block matters; larger blocks cost no memory.
 FEW_WORDS = 256
 FEW_WORDS_BLOCK_ROWS = 2048
 
@@ -72,23 +73,16 @@ LARGEST = 2.0**62
 
 @dataclass(frozen=True)
 class Found:
-    """What a search of some rows found.
-
-    Attributes
-    ----------
-    code : ndarray of int32, shape (n_rows,)
-        The nearest word.
-    nearest : ndarray of float32, shape (n_rows,)
-        Squared distance to it, in stored units, within float32's rounding of the squared distances
-        to the mean word.
-    """
+    """The result of a search of some rows."""
 
     code: NDArray[np.int32]
+    """The nearest word, ``(n_rows,)``."""
     nearest: NDArray[np.float32]
+    """Its squared distance, ``(n_rows,)``, in stored units, with float32's rounding."""
 
 
 class WordSearch:
-    """Finds nearest words; made once for a set of words, then shared by threads.
+    """Search for the nearest of some words; shared by threads.
 
     Parameters
     ----------
@@ -115,6 +109,7 @@ class WordSearch:
         self.largest = float(np.sqrt(norms.max()))
         check_size("words", self.largest)
         self.half_norms = (norms / 2).astype(np.float32)
+        self.arrays = Words(self.words, self.half_norms, self.exact_words)
         self.score_error = _rounding(n_dims + 6)
         self.far_error = (n_dims + 6) * 2.0**-52
         self.least_error = (n_dims + 6) * SMALLEST
@@ -123,7 +118,7 @@ class WordSearch:
         self._product, self._bounded = Scratch(), Scratch()
         self.directions: NDArray[np.float32] | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
-            # The matrices are small, and threads that wait for one another take longer than one.
+            # The matrices are small: one thread is faster than several.
             with single_threaded_blas():
                 self._prepare_bounds(norms, always=bool(skip))
 
@@ -132,8 +127,8 @@ class WordSearch:
         n_dims = self.words.shape[1]
         energy, axes = self._axes()
         share = np.cumsum(energy) / max(float(energy.sum()), 1e-300)
-        # One less than a multiple of 8: with the column of norms the product is a whole number of
-        # vector registers deep.
+        # One less than a multiple of 8: with the column of norms the depth of the product is a
+        # multiple of a vector register.
         n_kept = int(np.searchsorted(share, BOUND_ENERGY)) + 1
         n_kept = min(8 * -(-(n_kept + 1) // 8) - 1, n_dims)
         if 2 * n_kept > n_dims and not always:
@@ -156,7 +151,7 @@ class WordSearch:
         return np.ascontiguousarray(self._axes()[1][:, :n_directions], dtype=np.float32)
 
     def spread(self, n_directions: int) -> float:
-        """Return s: how far, relative to ‖x‖ ‖c‖, a bound of so many directions may fall short."""
+        """Return s, the widening of bounds along so many directions, relative to ‖x‖ ‖c‖."""
         n_dims = self.words.shape[1]
         along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
@@ -169,8 +164,8 @@ class WordSearch:
         rows : ndarray of shape (n_rows, n_dims), float32
             Descriptors in stored units.
         guess : ndarray of shape (n_rows,), int32, optional
-            Words (0 to n_words - 1) that may well be the nearest: saves time where they are,
-            changes nothing else.
+            Words (0 to n_words - 1) that are probably the nearest: saves time where they are,
+            changes no result.
 
         Returns
         -------
@@ -178,21 +173,21 @@ class WordSearch:
         """
         centred, norms = self.centre_rows(rows)
         size, error = self._errors(norms)
+        block = Rows(centred, rows, error)
         code = np.zeros(len(rows), dtype=np.int32)
         best = np.full(len(rows), LOWEST, dtype=np.float32)
         if self.directions is None:
-            self._scan_all(rows, centred, error, best, code)
+            self._scan_all(block, best, code)
         else:
             margin = 2 * error + size * np.float32(self.bound_error)
-            along = self._along(centred, norms)
-            self._scan_some(rows, centred, along, error, margin, best, code, guess)
+            self._scan_some(block, self._along(centred, norms), margin, best, code, guess)
         return Found(code, np.maximum(norms - 2 * best, 0, dtype=np.float32))
 
     def read(self, bags: Bags, start: int, stop: int) -> NDArray[np.float32]:
-        """Return rows of bags, good until the thread's next call.
+        """Return rows of bags, valid until the thread's next call.
 
-        Dask has its workers give memory back at once. They would fetch it anew for each block:
-        35,000 pages for 300 images instead of 1500.
+        Workers of Dask return freed memory at once and would allocate it again for each block:
+        35,000 page faults for 300 images instead of 1500.
         """
         rows = self._rows.take(stop - start, bags.n_dims)
         bags.read_into(start, rows)
@@ -203,7 +198,7 @@ class WordSearch:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the rows centred on the mean word, and the squares of their norms.
 
-        The centred rows are good until the thread's next call of a method of this search.
+        The centred rows are valid until the thread's next call of a method of this search.
         """
         norms = np.empty(len(rows), dtype=np.float32)
         centred = self._centred.take(*rows.shape)
@@ -226,28 +221,18 @@ class WordSearch:
         error += norms * np.float32(self.far_error)
         return size, error
 
-    def _scan_all(
-        self,
-        rows: NDArray[np.float32],
-        centred: NDArray[np.float32],
-        error: NDArray[np.float32],
-        best: NDArray[np.float32],
-        code: NDArray[np.int32],
-    ) -> None:
+    def _scan_all(self, rows: Rows, best: NDArray[np.float32], code: NDArray[np.int32]) -> None:
         """Score every word, then settle what float32 leaves open."""
         second = np.full_like(best, LOWEST)
-        for first, scores in self._tiles(self.words, centred):
+        for first, scores in self._tiles(self.words, rows.centred):
             half = self.half_norms[first : first + len(scores)]
             scan_best_two(scores, half, first, best, second, code)
-        words, half_norms = self.words, self.half_norms
-        settle(centred, words, half_norms, rows, self.exact_words, error, best, second, code)
+        settle(rows, self.arrays, best, second, code)
 
     def _scan_some(
         self,
-        rows: NDArray[np.float32],
-        centred: NDArray[np.float32],
+        rows: Rows,
         along: NDArray[np.float32],
-        error: NDArray[np.float32],
         margin: NDArray[np.float32],
         best: NDArray[np.float32],
         code: NDArray[np.int32],
@@ -261,25 +246,13 @@ class WordSearch:
                     scan_best_two(bounds, half, 0, best, np.full_like(best, LOWEST), code)
                 else:
                     code[:] = guess
-                score_guess(centred, self.words, self.half_norms, best, code)
-            scan_bounds(
-                bounds,
-                first,
-                centred,
-                self.words,
-                self.half_norms,
-                rows,
-                self.exact_words,
-                error,
-                margin,
-                best,
-                code,
-            )
+                score_guess(rows, self.arrays, best, code)
+            scan_bounds(bounds, first, rows, self.arrays, margin, best, code)
 
     def _tiles(
         self, operands: NDArray[np.float32], rows: NDArray[np.float32]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the products of each tile of words with the rows, in one piece of memory."""
+        """Yield the products of each tile of words with the rows, all in the same memory."""
         columns = rows.T
         for first in range(0, len(operands), TILE_WORDS):
             tile = operands[first : first + TILE_WORDS]
@@ -290,7 +263,7 @@ class WordSearch:
     def _along(
         self, centred: NDArray[np.float32], norms: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return the rows along the directions, and the norm of what is left of them."""
+        """Return the rows along the directions, and the norm of their remainder."""
         assert self.directions is not None
         n_kept = self.directions.shape[1]
         out = self._bounded.take(len(centred), n_kept + 1)
@@ -308,7 +281,7 @@ def _rounding(n: int) -> float:
 
 
 def check_size(what: str, norm: float) -> None:
-    """Refuse what would leave float32's range when squared."""
+    """Raise a DataError for norms whose squares exceed float32."""
     if not norm <= LARGEST:
         raise DataError(
             f"{what} must lie within {LARGEST:.1e} of their mean, or their squares are too "
@@ -321,16 +294,7 @@ def nearest_words(
 ) -> NDArray[np.int32]:
     """Return the nearest word of every descriptor, ``(n_descriptors,)``.
 
-    Parameters
-    ----------
-    bags : Bags
-        The descriptors; may lie on disk.
-    words : ndarray of shape (n_words, n_dims), float32
-        In the bags' stored units.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-    verbose : bool, default=False
-        Show progress on a terminal.
+    ``words`` are in the bags' stored units.
 
     Examples
     --------
@@ -353,8 +317,8 @@ def find_blocks(
 ) -> Iterator[tuple[int, Found]]:
     """Yield ``(start, found)`` for consecutive blocks of descriptors."""
 
-    def one(limits: tuple[int, int]) -> tuple[int, Found]:
+    def find(limits: tuple[int, int]) -> tuple[int, Found]:
         return limits[0], search.find(search.read(bags, *limits))
 
     with single_threaded_blas():
-        yield from ordered_map(one, bags.blocks(search.block_rows), n_jobs, ahead=8)
+        yield from ordered_map(find, bags.blocks(search.block_rows), n_jobs, ahead=8)

@@ -22,7 +22,7 @@ LEAST_PRODUCT = 1e-100
 
 
 class Guards(NamedTuple):
-    """The limits of ``relevance``'s chapter; ``cap`` is H(y)."""
+    """The limits that ``relevance`` describes; ``cap`` is H(y)."""
 
     floor: float
     least_variance: float
@@ -32,10 +32,8 @@ class Guards(NamedTuple):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def gammas(x: float) -> tuple[float, float]:
-    """Return ψ(x) and ψ'(x), digamma and trigamma, for x > 0; relative error near 1e-15.
-
-    By ψ(x) = ψ(x + 1) − 1/x until the asymptotic series is exact to float64.
-    """
+    """Return digamma ψ(x) and trigamma ψ'(x), for x > 0; relative error near 1e-15."""
+    # ψ(x) = ψ(x + 1) − 1/x until the asymptotic series is exact to float64.
     first, second = 0.0, 0.0
     while x < 9.0:
         inverse = 1.0 / x

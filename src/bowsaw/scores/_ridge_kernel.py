@@ -28,22 +28,15 @@ class Tridiagonal(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """A fit with removable columns; the names of ``leave_one_out``'s chapter in brackets."""
+    """A fit with removable columns: X' (never changed), z, (A⁻¹)_kk, B, R and 1 − H_ii."""
 
     columns: NDArray[np.float64]
-    """Centred columns (X'), ``(n_words, n_bags)``; never changed."""
     lines: NDArray[np.float64]
-    """z_k, ``(n_words, n_bags)``."""
     scale: NDArray[np.float64]
-    """(A⁻¹)_kk, ``(n_words,)``."""
     slopes: NDArray[np.float64]
-    """B, ``(n_words, n_classes)``."""
     residuals: NDArray[np.float64]
-    """R, ``(n_bags, n_classes)``."""
     left: NDArray[np.float64]
-    """1 − H_ii, ``(n_bags,)``."""
     is_removed: NDArray[np.bool_]
-    """Whether each word is removed, ``(n_words,)``."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -102,8 +95,7 @@ def left_out_errors(
 ) -> None:
     """Write the mean over bags of the squared leave-one-out residuals, for each ridge.
 
-    ``fitted`` is (n_bags, n_ridges, n_classes), ``targets`` (n_bags, n_classes), ``leverages``
-    (n_ridges, n_bags) without the intercept's, which is ``shares``.
+    ``fitted`` is (n_bags, n_ridges, n_classes); ``leverages`` lack the intercept's, ``shares``.
     """
     n_bags, n_ridges, n_classes = fitted.shape
     errors[:] = 0.0
@@ -122,8 +114,8 @@ def left_out_errors(
 @njit(nogil=True, cache=True, fastmath=_REORDERED, error_model="numpy")
 def errors_without(
     fit: Regression,
-    slope_squares: NDArray[np.float64],
     crossed: NDArray[np.float64],
+    slope_squares: NDArray[np.float64],
     residual_squares: NDArray[np.float64],
     least_left: float,
     errors: NDArray[np.float64],

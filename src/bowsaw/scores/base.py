@@ -12,8 +12,7 @@ Invariants of every score:
 - ``update`` after any history of moves gives the value of a fresh run on the same histograms, up to
   rounding (a ``WordwiseScore``: bit for bit).
 - The histograms are a live view of a state. A score reads them during ``update`` only.
-- ``copy`` returns an independent score, so that a search can return to it; a search may also undo
-  its move and call ``update`` with the columns that changed back.
+- ``copy`` returns an independent score; undoing a move is an ``update`` like any other.
 """
 
 from __future__ import annotations
@@ -129,10 +128,11 @@ class Score(ABC):
                 f"histograms must have {len(self._labels)} rows (one per label) and a column; got "
                 f"shape {histograms.shape}."
             )
-        if changed is None or n_columns != self._n_columns:
-            if n_columns != self._n_columns:
-                self._n_columns = n_columns
-                self._allocate(n_columns)
+        is_new = n_columns != self._n_columns
+        if is_new:
+            self._n_columns = n_columns
+            self._allocate(n_columns)
+        if changed is None or is_new:
             columns = np.arange(n_columns)
         else:
             columns = np.unique(np.asarray(changed, dtype=np.int64))
@@ -166,9 +166,8 @@ class Score(ABC):
                 setattr(other, name, getattr(self, name).copy())
         return other
 
-    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
+    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:  # noqa: B027
         """Compute what depends on labels and sizes alone."""
-        return
 
     @abstractmethod
     def _allocate(self, n_columns: int) -> None:
@@ -176,17 +175,11 @@ class Score(ABC):
 
     @abstractmethod
     def _recompute(self, rows: NDArray[Any], columns: NDArray[np.int64]) -> float:
-        """Recompute these columns, given as rows ``(n_changed, n_bags)``, and return the score.
-
-        The rows may be a view of the state's own: do not keep them.
-        """
+        """Recompute these columns, given as rows ``(n_changed, n_bags)``, and return the score."""
 
 
 class WordwiseScore(Score):
-    """A score that is the mean of one value per word.
-
-    Subclasses implement ``_values_of``. Any history of moves gives the bits of a fresh run.
-    """
+    """A score that is the mean of one value per word; subclasses implement ``_values_of``."""
 
     _own = ("_word_values",)
     _word_values: NDArray[np.float64]
@@ -235,8 +228,7 @@ def make_score(score: str | Score, **options: Any) -> Score:
     check_choice(score, "score", SCORES)
     make = getattr(import_module("bowsaw.scores"), SCORES[score])
     check_options(make, options, f"score={score!r}")
-    made: Score = make(**options)
-    return made
+    return make(**options)  # type: ignore[no-any-return]
 
 
 def clear_constant(columns: NDArray[np.float64], centred: NDArray[np.float64]) -> None:

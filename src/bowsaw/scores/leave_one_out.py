@@ -12,31 +12,27 @@ The score is minus the mean over bags of ‖R_i‖² / (1 − H_ii)², at the be
 the mean eigenvalue of X'X. Class frequencies alone give about −(1 − Σ p(y)²); 0 is perfect.
 
 **Departure.** The paper's Eq. 9 prefers redundant words; this score is not in the paper.
-``balanced=True`` weighs bags so that all classes have the same weight: X, Y and the mean become
-weighted, and the intercept's part of H_ii is the weight's share.
 
-**Cost.** X'X and the class sums are stored; a changed column recomputes its row of X'X. X'X = QTQ'
-with T tridiagonal then serves the whole grid (``_ridge_kernel``); eigenvectors, four times the
-work, are not needed. That is n p² + O(p³) for any number of changed columns. With more words than
-bags, XX' and its eigenvectors are used instead. Entries of X'X are recomputed, never added to, so
-errors do not accumulate.
+**Cost.** X'X is stored; a changed column recomputes its row. X'X = QTQ' with T tridiagonal serves
+the whole grid (``_ridge_kernel``) at a quarter of the work of eigenvectors: n p² + O(p³) for any
+number of changed columns. With more words than bags, XX' and its eigenvectors are used instead.
+Entries of X'X are recomputed, never added to, so errors do not accumulate.
 
 **Removing a column.** With z_k = XA⁻¹e_k, removing column k changes
 
     R to R + z_k B_k / (A⁻¹)_kk    and    H_ii to H_ii − z_ik² / (A⁻¹)_kk
 
-(the inverse of a matrix without a row and a column is a rank-one change of the remaining part), so
-the errors without each column cost one pass over z: n p per class for all of them, n p for removing
-one, at fixed α. The other columns stay as they are, whereas pruning a word also gives its
-descriptors to other words. So this ranks, and the caller moves the state every few words.
+(a rank-one change), so the errors without each column cost n p per class for all columns, and
+removing one costs n p, at fixed α. The other columns stay as they are, whereas pruning gives a
+word's descriptors to others: this ranks, and the caller moves the state every few words.
 
 **Gradient.** To move words, a descent needs the derivative of the error by every entry of X. Let
 P_i = 2 R_i / (n (1 − h_i)²), s_i = 2 ‖R_i‖² / (n (1 − h_i)³), Z = XA⁻¹, Q = A⁻¹X'P. With α fixed,
 
     ∂error/∂X = −PB' − RQ' + XQB' + 2 (SZ − Z X'SZ),  S = diag(s),
 
-centred per column and divided by 2√f, the derivative of the square root. That is infinite at 0, so
-the root is of f + ``floor``. Cost: one eigendecomposition, and n p (n + p + n_classes).
+centred per column and divided by 2√(f + ``floor``), for the slope of the root is infinite at 0.
+Cost: one eigendecomposition, and n p (n + p + n_classes).
 
 **Invariants.** Duplicate and constant columns, empty bags and p > n are no special cases: the ridge
 is never 0.
@@ -53,14 +49,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.scores._ridge_kernel import (
-    Regression,
-    Tridiagonal,
-    errors_without,
-    left_out_errors,
-    remove_column,
-    solve_ridges,
-)
+from bowsaw.scores import _ridge_kernel as kernel
 from bowsaw.scores.base import Score, clear_constant
 
 Floats = NDArray[np.float64]
@@ -124,16 +113,9 @@ class LeaveOneOut(Score):
     def least_missed(
         self, histograms: NDArray[Any], n_columns: int, at_once: int = 1
     ) -> NDArray[np.int64]:
-        """Return the columns that backward elimination removes first, in order.
+        """Return the ``n_columns`` that backward elimination removes first, in order.
 
-        Parameters
-        ----------
-        histograms : ndarray of shape (n_bags, n_kept)
-            As in ``without_each``.
-        n_columns : int
-            How many columns to remove, fewer than there are.
-        at_once : int, default=1
-            Columns removed before all are ranked again.
+        ``at_once`` of them are removed before all are ranked again.
 
         Examples
         --------
@@ -205,15 +187,15 @@ class LeaveOneOut(Score):
             self._gram[columns] = part
             self._gram[:, columns] = part.T
             self._moments[columns] = centred @ self._targets
-        ridges = self._ridges(float(np.trace(self._gram)))
+        ridges = self._grid * self._mean_eigenvalue(float(np.trace(self._gram)))
         matrix = self._tridiagonal()
         n, n_classes = self._targets.shape
         slopes = np.empty((self._n_columns, len(ridges), n_classes))
         leverages = np.empty((len(ridges), n))
-        solve_ridges(matrix, ridges, slopes, leverages)
+        kernel.solve_ridges(matrix, ridges, slopes, leverages)
         return self._best(matrix.along, slopes, leverages)
 
-    def _tridiagonal(self) -> Tridiagonal:
+    def _tridiagonal(self) -> kernel.Tridiagonal:
         p = self._n_columns
         work = int(lapack.dsytrd_lwork(p, lower=1)[0])
         reflectors, diagonal, beside, scales, _ = lapack.dsytrd(self._gram, lower=1, lwork=work)
@@ -224,12 +206,12 @@ class LeaveOneOut(Score):
             turn, _, _ = lapack.dorgqr(below, scales, lwork=work, overwrite_a=True)
             np.dot(turn.T, self._columns[1:], out=along[1:])
             np.dot(turn.T, self._moments[1:], out=moments[1:])
-        return Tridiagonal(diagonal, beside, along, moments)
+        return kernel.Tridiagonal(diagonal, beside, along, moments)
 
     def _by_bags(self) -> float:
         """Return the score by XX'."""
         gram = self._columns.T @ self._columns
-        ridges = self._ridges(float(np.trace(gram)))
+        ridges = self._grid * self._mean_eigenvalue(float(np.trace(gram)))
         values, vectors = eigh(gram, check_finite=False, driver="evd")
         values = np.maximum(values, 0)
         along = np.sqrt(values)[:, None] * vectors.T
@@ -237,16 +219,16 @@ class LeaveOneOut(Score):
         slopes = inverse[:, :, None] * (along @ self._targets)[:, None, :]
         return self._best(along, slopes, inverse.T @ (along * along))
 
-    def _ridges(self, trace: float) -> Floats:
-        """Return the grid in units of X'X; any will do where all columns are constant."""
-        return self._grid * (trace / self._n_columns if trace > 0 else 1.0)
+    def _mean_eigenvalue(self, trace: float) -> float:
+        # Where all columns are constant, any ridge gives the same.
+        return trace / self._n_columns if trace > 0 else 1.0
 
     def _best(self, along: Floats, slopes: Floats, leverages: Floats) -> float:
         """Return minus the least error on the grid."""
         # All ridges in one product: (n_bags, p) by (p, n_ridges · n_classes).
         fitted = (along.T @ slopes.reshape(len(slopes), -1)).reshape(-1, *slopes.shape[1:])
         errors = np.empty(len(self._grid))
-        left_out_errors(fitted, self._targets, leverages, self._shares, LEAST_LEFT, errors)
+        kernel.left_out_errors(fitted, self._targets, leverages, self._shares, LEAST_LEFT, errors)
         chosen = int(errors.argmin())
         self.ridge_ = float(self._grid[chosen])
         return -float(errors[chosen])
@@ -267,28 +249,25 @@ class BackwardRidge:
             gram = columns.T @ columns if by_bags else columns @ columns.T
             gram[np.diag_indices(len(gram))] += ridge
             factor = cho_factor(gram, overwrite_a=True, check_finite=False)
-            if by_bags:
-                # C order, one word per row: the solution's transpose would be strided.
-                lines = cho_solve(factor, columns.T, check_finite=False).T.copy()
-            else:
-                lines = np.ascontiguousarray(cho_solve(factor, columns, check_finite=False))
+            solved = cho_solve(factor, columns.T if by_bags else columns, check_finite=False)
+            # C order, one word per row: the kernels run along the bags.
+            lines = np.ascontiguousarray(solved.T if by_bags else solved)
             slopes = lines @ targets
             residuals = targets - columns.T @ slopes
         explained = np.einsum("ki,ki->k", columns, lines)
         scale = np.maximum((1 - explained) / ridge, self._least)
         left = 1 - shares - np.einsum("ki,ki->i", columns, lines)
         is_removed = np.zeros(n_words, dtype=bool)
-        self._fit = Regression(columns, lines, scale, slopes, residuals, left, is_removed)
+        self._fit = kernel.Regression(columns, lines, scale, slopes, residuals, left, is_removed)
 
     def errors(self) -> Floats:
         """Return the mean squared leave-one-out error without each word, inf for removed ones."""
         slopes, residuals = self._fit.slopes, self._fit.residuals
         with single_threaded_blas():
             crossed = slopes @ residuals.T
-        slope_squares = np.einsum("kc,kc->k", slopes, slopes)
-        residual_squares = np.einsum("ic,ic->i", residuals, residuals)
+        squares = np.einsum("kc,kc->k", slopes, slopes), np.einsum("ic,ic->i", residuals, residuals)
         errors = np.empty(len(slopes))
-        errors_without(self._fit, slope_squares, crossed, residual_squares, LEAST_LEFT, errors)
+        kernel.errors_without(self._fit, crossed, *squares, LEAST_LEFT, errors)
         errors[self._fit.is_removed] = np.inf
         return errors
 
@@ -298,7 +277,7 @@ class BackwardRidge:
         while len(removed) < n_words:
             ranked = np.argsort(self.errors(), kind="stable")
             for word in ranked[: min(at_once, n_words - len(removed))].tolist():
-                remove_column(self._fit, word, self._ridge, self._least)
+                kernel.remove_column(self._fit, word, self._ridge, self._least)
                 removed.append(word)
         return np.array(removed, dtype=np.int64)
 

@@ -9,11 +9,10 @@ class, B the word and another class, C the class alone, D neither:
 - ``"mi"``: I(presence; class), in nats, of the whole 2 × n_classes table.
 - ``"pmi"``: log(A n / ((A + B)(A + C))), combined over the classes.
 
-The source leaves open how classes are combined in χ² and pointwise information; here by
-``combine``: the mean weighted by the classes' shares, or the largest. The default is the mean for
-χ² and the largest for pointwise information, whose mean is at most 0 by Jensen's inequality. Half a
-bag replaces A = 0 in pointwise information. Words in all bags or in none score 0 except for
-``"df"``. χ² for a single class is 0.
+The source leaves open how classes are combined: here by the mean weighted by the classes' shares
+(the default for χ²) or the largest (the default for pointwise information, whose mean is at most 0
+by Jensen's inequality). Half a bag replaces A = 0 in pointwise information. Words in all bags or in
+none score 0 except for ``"df"``. χ² for a single class is 0.
 
 **Cost.** A changed column costs its n_bags entries and n_classes numbers.
 """
@@ -42,8 +41,7 @@ def word_scores(
 ) -> NDArray[np.float64]:
     """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
 
-    ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0; without
-    ``n_classes``, the largest label is the last class.
+    ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0.
 
     Examples
     --------
@@ -117,8 +115,7 @@ def _by_class(
     ones = np.zeros((len(labels), n_classes), dtype=np.float32)
     ones[np.arange(len(labels)), labels] = 1
     # Integers below 2²⁴ are exact in float32.
-    counts: NDArray[np.float64] = (has.astype(np.float32) @ ones).astype(np.float64)
-    return counts
+    return np.asarray(has.astype(np.float32) @ ones, dtype=np.float64)
 
 
 def _values(
@@ -127,8 +124,7 @@ def _values(
     n = float(sizes.sum())
     total = having.sum(axis=1)
     if measure == "df":
-        frequencies: NDArray[np.float64] = total / n
-        return frequencies
+        return np.asarray(total / n)
     varies = (total > 0) & (total < n)
     values = np.zeros(len(having))
     having, total = having[varies], total[varies, None]

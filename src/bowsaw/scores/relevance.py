@@ -3,9 +3,8 @@
 **The problem** (Eq. 9 and 10). The score of the kept words T is the mean over them of
 I(f_k; y) = h(f_k) − Σ_y p(y) h(f_k | y): f_k is the word's share in a bag, a number from 0 to 1, h
 the differential entropy of a Beta distribution fitted by maximum likelihood, to all bags and to
-those of each class. p(y) is the share of bags. With exact fits, h at the fit is minus the mean
-log-likelihood, so I is a log-likelihood ratio over n: at least 0, with a bias near
-(n_classes − 1) / n.
+those of each class. p(y) is the share of bags. h at an exact fit is minus the mean log-likelihood,
+so I is a log-likelihood ratio over n: at least 0, with a bias near (n_classes − 1) / n.
 
 **Departures.** The paper leaves open what happens to entries of exactly 0, the most frequent ones
 in a large codebook (log 0), and to words that hardly vary (no most likely Beta):
@@ -17,9 +16,7 @@ in a large codebook (log 0), and to words that hardly vary (no most likely Beta)
    mean and this deviation instead; a word whose overall deviation is below scores 0. The default, a
    quarter, is a compromise: with 2500 words, most score 0 at 1, and rare words win at 1/16.
 4. A word that fewer than ``min_documents`` bags have scores 0.
-5. I is at most H(y), the entropy of the classes.
-
-Guards 2 and 3 can make a difference of entropies negative; it is then 0.
+5. I is at least 0, despite guards 2 and 3, and at most H(y), the entropy of the classes.
 
 **Cost.** A changed column costs two passes over its entries (logarithms are taken of products of
 many) and (n_classes + 1) fits of a few Newton steps each.
@@ -90,7 +87,7 @@ class Relevance(WordwiseScore):
             self.floor_ = float(self.floor)
             return
         mean = TYPICAL_DESCRIPTORS if n_descriptors is None else float(n_descriptors.mean())
-        # Bags of one or two descriptors would have a floor at or above the middle.
+        # The floor must stay below 0.5, also for bags of one descriptor.
         self.floor_ = 0.5 / max(mean, 5.0)
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
