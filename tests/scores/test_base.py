@@ -13,7 +13,6 @@ VARIANTS = [
     ("relevance", {}),
     ("relevance", {"floor": 0.01, "min_documents": 1}),
     *[("presence", {"measure": m, "threshold": 0.02}) for m in ("df", "chi2", "mi", "pmi")],
-    ("presence", {"measure": "chi2", "combine": "max"}),
     ("leave-one-out", {}),
     ("leave-one-out", {"balanced": True}),
 ]
@@ -35,7 +34,7 @@ def assert_agree(score, found, fresh):
 @every_score
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**31))
-def test_any_history_of_updates_gives_the_value_of_a_fresh_run(name, options, seed):
+def test_any_history_gives_the_value_of_a_fresh_run(name, options, seed):
     random = np.random.default_rng(seed)
     labels, sizes = np.arange(24) % 3, random.integers(1, 200, size=24)
     live = corpus(random)
@@ -68,24 +67,26 @@ def test_a_copy_goes_on_by_itself(name, options):
     mixed[:, [0, 3]] = second[:, [0, 3]]
     moved = score.update(mixed, [0, 3])
     assert saved.value == before
-    # The copy has the columns of before: told of the same move it agrees, told of none it stays.
     assert saved.update(first, []) == before
     assert_agree(saved, saved.update(mixed, [3, 0]), moved)
 
 
 @every_score
-def test_the_order_of_bags_words_and_classes_does_not_matter(name, options):
+def test_order_of_bags_words_classes_and_memory_does_not_matter(name, options):
     random = np.random.default_rng(2)
-    histograms, labels = corpus(random), random.integers(0, 3, size=24)
+    histograms, labels = corpus(random).astype(np.float32), random.integers(0, 3, size=24)
     sizes = random.integers(1, 200, size=24)
-    value = make_score(name, **options).begin(labels, 3, sizes).update(histograms)
+    value = make_score(name, **options).begin(labels, 3, sizes).update(histograms.astype(float))
     rows, columns = random.permutation(24), random.permutation(6)
-    other = make_score(name, **options).begin((2 - labels)[rows], 3, sizes[rows])
-    assert other.update(histograms[rows][:, columns]) == pytest.approx(value, rel=1e-9, abs=1e-9)
+    permuted = histograms[rows][:, columns]
+    for form in (permuted, np.asfortranarray(permuted), permuted[::-1][::-1]):
+        form.setflags(write=False)
+        other = make_score(name, **options).begin((2 - labels)[rows], 3, sizes[rows])
+        assert other.update(form) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
 @every_score
-def test_a_class_without_bags_one_with_one_and_empty_bags_are_borne(name, options):
+def test_empty_classes_and_bags_are_accepted(name, options):
     random = np.random.default_rng(3)
     histograms = corpus(random)
     histograms[5:7] = 0
@@ -96,43 +97,14 @@ def test_a_class_without_bags_one_with_one_and_empty_bags_are_borne(name, option
     assert np.isfinite(alone.update(histograms))
 
 
-@every_score
-def test_histograms_of_any_precision_and_order_will_do(name, options):
-    histograms = corpus(np.random.default_rng(4)).astype(np.float32)
-    labels = np.arange(24) % 3
-    wide = make_score(name, **options).begin(labels, 3).update(histograms.astype(np.float64))
-    for form in (histograms, np.asfortranarray(histograms), histograms[::-1][::-1]):
-        form.setflags(write=False)
-        narrow = make_score(name, **options).begin(labels, 3).update(form)
-        assert narrow == pytest.approx(wide, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [v for v in VARIANTS if v[0] != "leave-one-out" and v[1].get("measure") != "df"],
-)
-def test_planted_words_have_the_largest_values(name, options):
-    random = np.random.default_rng(5)
-    n_bags, n_words, planted = 200, 40, [3, 17, 29]
-    labels = np.arange(n_bags) % 4
-    weights = np.full((n_bags, n_words), 1 / n_words)
-    for y, k in enumerate(planted):
-        weights[:, k] *= np.where(labels == y, 2.0, 0.4)
-    weights /= weights.sum(axis=1, keepdims=True)
-    histograms = np.array([random.multinomial(100, w) for w in weights]) / 100
-    score = make_score(name, **options).begin(labels, 4, np.full(n_bags, 100))
-    score.update(histograms)
-    assert sorted(np.argsort(score.word_values)[-3:].tolist()) == planted
-
-
 @pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[1].get("measure") != "df"])
 def test_a_planted_set_is_better_than_any_other_of_its_size(name, options):
     random = np.random.default_rng(6)
     labels = np.arange(120) % 3
     noise = random.dirichlet(np.full(9, 3.0), size=120)
-    telling = random.dirichlet(np.full(3, 3.0), size=120) + np.eye(3)[labels]
-    telling[(random.uniform(size=(120, 3)) < 0.6) & (np.eye(3)[labels] == 0)] = 0
-    all_words = np.concatenate([telling / 2, noise], axis=1) / 2
+    informative = random.dirichlet(np.full(3, 3.0), size=120) + np.eye(3)[labels]
+    informative[(random.uniform(size=(120, 3)) < 0.6) & (np.eye(3)[labels] == 0)] = 0
+    all_words = np.concatenate([informative / 2, noise], axis=1) / 2
     score = make_score(name, **options).begin(labels, 3)
     planted = score.update(all_words[:, :3])
     for _ in range(20):

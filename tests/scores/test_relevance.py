@@ -26,9 +26,7 @@ def test_digamma_and_trigamma_are_scipys():
     np.testing.assert_allclose(found[:, 1], special.polygamma(1, points), rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [(0.3, 0.4), (0.5, 20), (1, 1), (2, 5), (8, 3), (40, 4000), (900, 900)]
-)
+@pytest.mark.parametrize(("a", "b"), [(0.3, 0.4), (0.5, 20), (8, 3), (40, 4000)])
 def test_fits_are_those_of_scipy(a, b):
     values = np.random.default_rng(3).beta(a, b, size=300)
     expected = stats.beta.fit(values, floc=0, fscale=1)[:2]
@@ -80,7 +78,7 @@ def test_sums_of_logarithms_survive_products_of_any_size():
         np.testing.assert_allclose(out, expected, rtol=1e-11)
 
 
-def test_a_word_that_tells_nothing_has_the_bias_of_a_likelihood_ratio():
+def test_an_uninformative_word_has_the_bias_of_a_likelihood_ratio():
     # 2 n I is χ² with 2 (C − 1) degrees of freedom when classes do not matter (Wilks), so the mean
     # of I is (C − 1) / n and its variance (C − 1) / n².
     n, n_classes, n_words = 400, 5, 300
@@ -88,7 +86,7 @@ def test_a_word_that_tells_nothing_has_the_bias_of_a_likelihood_ratio():
     values = np.random.default_rng(5).beta(2, 30, size=(n, n_words))
     found = Relevance(floor=1e-9).begin(labels, n_classes).update(values)
     error = np.sqrt((n_classes - 1) / n_words) / n
-    # The mean is right to first order in 1 / n: a tenth of it is left to higher ones.
+    # Correct to first order in 1 / n.
     assert abs(found - (n_classes - 1) / n) < 4 * error + 0.1 * (n_classes - 1) / n
 
 
@@ -108,13 +106,8 @@ def test_guarded_words_never_win():
     np.testing.assert_array_equal(score.word_values[:5], 0)
     assert 0 < score.word_values[5] < np.log(2)
     assert score.floor_ == pytest.approx(0.5 / sizes.mean())
-
-
-def test_no_word_tells_more_than_the_class():
-    labels = np.repeat([0, 1, 2], 20)
-    values = np.where(labels == 0, 0.0, np.where(labels == 1, 0.3, 1.0))[:, None]
-    score = Relevance().begin(labels, 3)
-    assert score.update(values) == pytest.approx(np.log(3), abs=1e-12)
+    # No word scores more than the entropy of the classes.
+    assert Relevance().begin(labels, 2).update(1.0 * labels[:, None]) == pytest.approx(np.log(2))
 
 
 @pytest.mark.parametrize(

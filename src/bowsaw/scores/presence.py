@@ -75,11 +75,9 @@ class Presence(WordwiseScore):
     measure : {"df", "chi2", "mi", "pmi"}, default="mi"
         The measure; formulas are at the top of the module.
     combine : {"mean", "max"} or None, default=None
-        How classes are combined in χ² and pointwise information; None for the mean in χ² and the
-        largest in pointwise information.
+        How classes are combined; None for the mean in χ² and the largest in "pmi".
     threshold : float, default=0.0
-        A word is present where its entry is above this. Soft histograms are above 0 everywhere:
-        set a share there, such as 1 / n_descriptors.
+        A word is present where its entry is above this; soft histograms need one above 0.
 
     Examples
     --------
@@ -151,5 +149,6 @@ def _values(
         halved = np.where(having > 0, having, 0.5)
         each[:, present] = np.log(halved[:, present] / expected[:, present])
     by_mean = combine == "mean" or (combine is None and measure == "chi2")
-    values[varies] = each @ shares if by_mean else each[:, present].max(axis=1)
+    # Not a product by BLAS, whose rounding depends on the number of rows.
+    values[varies] = (each * shares).sum(axis=1) if by_mean else each[:, present].max(axis=1)
     return values
