@@ -50,11 +50,3 @@ def test_images_have_the_distance_of_their_patches(drawn):
     (image,) = drawn["images"]["p0"]["refinement"]
     assert image["step"] == [8.0, 8.0]
     assert image["jpeg"]
-
-
-def test_the_lowest_split_is_shown(run):
-    words = next(line for line in run.details if line["kind"] == "words")
-    later = {**words, "split": 1, "ids": words["ids"][::-1]}
-    found = vocabulary(panels_of(run.about, run.cells), [later, words])
-    assert found["words"]["p0"]["refinement"]["10"]["ids"] == words["ids"]
-    assert found["books"] == {}

@@ -463,7 +463,6 @@ def write_figure(
     view: str = "sqrt",
     axis: str = "coding",
     only: Mapping[str, object] | None = None,
-    columns: int = 2,
 ) -> Path:
     """Write the curves of a run as one SVG file with a legend, light or dark by itself.
 
@@ -479,8 +478,6 @@ def write_figure(
         What runs along x: words used in coding, or dimensions of a histogram.
     only : mapping, optional
         Which panels: values of ``set``, ``coding`` or ``full_words``. All by default.
-    columns : int, default=2
-        Charts side by side.
 
     Returns
     -------
@@ -507,7 +504,7 @@ def write_figure(
         )
     looks = looks_of(run.about["methods"], [m for p in panels for m in p.methods])
     with atomic_write(path) as file:
-        file.write(_figure(panels, view, axis, looks, min(columns, len(panels))).encode())
+        file.write(_figure(panels, view, axis, looks).encode())
     return Path(path)
 
 
@@ -516,10 +513,8 @@ def style_sheet() -> str:
     return (files("bowsaw.report") / "templates" / "figure.css").read_text("utf-8")
 
 
-def _figure(
-    panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, Look], columns: int
-) -> str:
-    frame = MAIN if len(panels) == 1 else GRID
+def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, Look]) -> str:
+    columns, frame = (1, MAIN) if len(panels) == 1 else (2, GRID)
     head, gap = 30, 12
     rows = -(-len(panels) // columns)
     width = columns * frame.width + (columns - 1) * gap

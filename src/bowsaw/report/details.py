@@ -99,8 +99,8 @@ def _panel(
             if small is not None and n_drawn < MOST_METHODS and _is_pruned(small, full):
                 smalls[size] = small, samples.codes(small)
                 lines.append(words_line(_key(cell), full, small, before, smalls[size][1]))
-        if smalls:
-            n_drawn += 1
+        n_drawn += bool(smalls)
+        if smalls and samples.sizes.all():
             key = {**_key(full_cell), "method": method, "size": None}
             answers = {FULL: full_cell, **{str(size): cells[size] for size in smalls}}
             guess = {name: cell.get("answers") for name, cell in answers.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -279,42 +280,20 @@ def _grid(
 
 # -- provenance ----------------------------------------------------------------------------------
 
-_SHOWN_APART = {"machine", "versions", "parameters", "sets", "methods", "format", "schema"}
-
 
 def provenance(about: Mapping[str, Any]) -> list[Content]:
-    """Return every value of ``run.json`` in tables."""
-    rest = {key: about[key] for key in about if key not in {*_SHOWN_APART, "command"}}
-    groups = {
-        "The run": {**rest, "format": f"{about.get('format')}, schema {about.get('schema')}"},
-        "Parameters": about.get("parameters") or {},
-        "Machine": about.get("machine") or {},
-        "Versions": about.get("versions") or {},
-        **{f"Images: {name}": facts for name, facts in about.get("sets", {}).items()},
-        **{f"Method: {name}": facts for name, facts in about.get("methods", {}).items()},
+    """Return every value of ``run.json``, grouped."""
+    groups: dict[str, Mapping[str, Any]] = {
+        "The run": {key: value for key, value in about.items() if not isinstance(value, Mapping)}
     }
+    for key, value in about.items():
+        if key in ("sets", "methods"):
+            groups |= {f"{key[:-1].capitalize()}: {name}": facts for name, facts in value.items()}
+        elif isinstance(value, Mapping):
+            groups[key.capitalize()] = value
     parts: list[Content] = []
     for title, facts in groups.items():
-        if rows := flat(facts):
-            shown = table(title, ["Name", "Value"], rows, "facts")
-            parts.append(tag("details", tag("summary", title), shown))
+        rows = [(key, v if isinstance(v, str) else json.dumps(v)) for key, v in facts.items()]
+        shown = table(title, ["Name", "Value"], rows, "facts")
+        parts += [tag("details", tag("summary", title), shown)] if rows else []
     return parts
-
-
-def flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return nested facts as pairs of a dotted name and a text."""
-    pairs: list[tuple[str, str]] = []
-    for key, value in facts.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            pairs += flat(value, f"{name}.") or [(name, "none")]
-        elif name.endswith("_bytes") and value is not None:
-            pairs.append((name, f"{value} ({format_bytes(value)})"))
-        elif name.endswith("seconds") and value is not None:
-            pairs.append((name, f"{value:g} ({seconds(value)})"))
-        else:
-            values = value if isinstance(value, list) else [value]
-            words = {None: "none", True: "yes", False: "no"}
-            said = [words[v] if v is None or isinstance(v, bool) else str(v) for v in values]
-            pairs.append((name, ", ".join(said) or "none"))
-    return pairs

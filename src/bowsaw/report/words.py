@@ -1,9 +1,9 @@
-"""What the page's script needs to draw words, patches and images, made small.
+"""What the page's script needs to draw words and images, made small.
 
 Drawing lines (those of :mod:`~bowsaw.report.details`, or of a recorded ``details.jsonl``) become
 one plain object. A word's 8-bit values become 4-bit steps of their square root (two per byte,
 base64), enough for a glyph. Of the full codebook only the words that others inherit from are
-included, up to ``MOST_OF_A_BOOK``. Of several splits, the lowest is shown.
+included, up to ``MOST_OF_A_BOOK``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from bowsaw.report.summary import Panel
 MOST_OF_A_BOOK = 1500
 """Words of one full codebook that are drawn."""
 MOST_PRUNED = 48
-MOST_SOURCES = 4
-MOST_IMAGES = 6
 Line = Mapping[str, Any]
 
 
@@ -35,21 +33,22 @@ def glyphs(values: str, n_dims: int) -> list[str]:
 
 def vocabulary(panels: Sequence[Panel], details: Iterable[Line]) -> dict[str, Any]:
     """Return the words, codebooks and images of a run, by panel, method and size."""
-    kinds: dict[str, list[Line]] = {"codebook": [], "words": [], "image": []}
-    for line in sorted(details, key=lambda line: line.get("split") or 0):
-        kinds.setdefault(str(line["kind"]), []).append(line)
-    found = {p.ident: _words(p, kinds["words"]) for p in panels}
-    words = {ident: methods for ident, methods in found.items() if methods}
-    books: dict[str, dict[str, Any]] = {}
+    words: dict[str, dict[str, dict[str, Any]]] = {}
+    images: dict[str, dict[str, list[Any]]] = {}
+    books = {}
     for panel in panels:
-        fitting = [b for b in kinds["codebook"] if fits(b, panel)]
-        if fitting and panel.ident in words and book_name(panel) not in books:
-            line = fitting[0]
-            sharing = [words[p.ident] for p in panels if p.ident in words and fits(line, p)]
-            books[book_name(panel)] = _book(line, sharing)
-    images = {p.ident: _images(p, kinds["image"]) for p in panels}
-    shown = {ident: methods for ident, methods in images.items() if methods}
-    return {"words": words, "books": books, "images": shown}
+        for line in (line for line in details if fits(line, panel)):
+            if line["kind"] == "words":
+                sizes = words.setdefault(panel.ident, {}).setdefault(line["method"], {})
+                sizes[str(line["size"])] = _words(line)
+            elif line["kind"] == "image":
+                found = images.setdefault(panel.ident, {}).setdefault(line["method"], [])
+                found.append(_image(line))
+    for line in details:
+        fitting = [p for p in panels if p.ident in words and fits(line, p)]
+        if line["kind"] == "codebook" and fitting:
+            books[book_name(fitting[0])] = _book(line, [words[p.ident] for p in fitting])
+    return {"words": words, "books": books, "images": images}
 
 
 def book_name(panel: Panel) -> str:
@@ -62,58 +61,36 @@ def fits(line: Line, panel: Panel) -> bool:
     return all(line.get(name) in (None, value) for name, value in panel.key._asdict().items())
 
 
-def _words(panel: Panel, lines: Iterable[Line]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        sizes = found.get(line["method"], {})
-        if not fits(line, panel) or str(line["size"]) in sizes:
-            continue
-        found[line["method"]] = sizes
-        sizes[str(line["size"])] = {
-            "split": line.get("split"),
-            "dims": line["n_dims"],
-            "ids": line["ids"],
-            "glyphs": glyphs(line["values"], line["n_dims"]),
-            "moved": bool(line.get("moved")),
-            "mass": line["mass"],
-            "kept": line["kept_mass"],
-            "from": [sources[:MOST_SOURCES] for sources in line["from"]],
-            "pruned": line["pruned"][:MOST_PRUNED],
-            "n_pruned": line["n_pruned"],
-        }
-    return found
+def _words(line: Line) -> dict[str, Any]:
+    return {
+        "split": line.get("split"),
+        "dims": line["n_dims"],
+        "ids": line["ids"],
+        "glyphs": glyphs(line["values"], line["n_dims"]),
+        "moved": bool(line.get("moved")),
+        "mass": line["mass"],
+        "kept": line["kept_mass"],
+        "from": line["from"],
+        "pruned": line["pruned"][:MOST_PRUNED],
+        "n_pruned": line["n_pruned"],
+    }
 
 
 def _book(line: Line, sharing: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return the words of a full codebook that the panels sharing it name."""
-    places = {word: place for place, word in enumerate(line["ids"])}
+    """Return the words of a full codebook that are named by the panels that share it."""
     named: dict[int, None] = {}
     for methods in sharing:
         for sizes in methods.values():
             for size in sorted(sizes, key=int):
                 named.update(dict.fromkeys(row[0] for row in sizes[size]["pruned"]))
-                for sources in sizes[size]["from"]:
-                    named.update(dict.fromkeys(word for word, _ in sources))
-    ids = [word for word in named if word in places]
-    drawn = glyphs(line["values"], line["n_dims"])
-    return {
-        "dims": line["n_dims"],
-        "glyphs": {word: drawn[places[word]] for word in ids[:MOST_OF_A_BOOK]},
-    }
+                named.update(dict.fromkeys(w for row in sizes[size]["from"] for w, _ in row))
+    drawn = dict(zip(line["ids"], glyphs(line["values"], line["n_dims"]), strict=True))
+    ids = [word for word in named if word in drawn][:MOST_OF_A_BOOK]
+    return {"dims": line["n_dims"], "glyphs": {word: drawn[word] for word in ids}}
 
 
-def _images(panel: Panel, lines: Iterable[Line]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _image(line: Line) -> dict[str, Any]:
     fields = ("name", "class", "width", "height", "jpeg", "x", "y", "before", "after", "guess")
-    for line in lines:
-        if fits(line, panel) and len(found.get(line["method"], ())) < MOST_IMAGES:
-            shown = {name: line.get(name) for name in fields}
-            shown["step"] = [_step(line[axis], line["patch"]) for axis in ("x", "y")]
-            found.setdefault(line["method"], []).append(shown)
-    return found
-
-
-def _step(centres: Sequence[float], patch: float) -> float:
-    """Return the distance between neighbouring patches, drawn without overlap."""
-    gaps = np.diff(np.unique(np.round(centres, 1)))
-    return float(gaps.min()) if len(gaps) else float(patch)
+    gaps = [np.diff(np.unique(np.round(line[axis], 1))) for axis in ("x", "y")]
+    step = [float(gap.min()) if len(gap) else float(line["patch"]) for gap in gaps]
+    return {**{name: line.get(name) for name in fields}, "step": step}

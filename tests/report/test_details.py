@@ -1,0 +1,140 @@
+"""Drawings that are made from a run's folder: hand-made codebooks and sample images."""
+
+from __future__ import annotations
+
+import base64
+
+import cv2
+import numpy as np
+import pytest
+
+import bowsaw as bs
+from bowsaw.comparison.records import Run
+from bowsaw.errors import FormatError
+from bowsaw.report.details import page_details, words_line
+
+FULL = bs.Codebook([[0.0], [1.0], [4.0], [9.0]])
+CLASSES = ["ants", "bees"]
+
+
+def cell(method, size, **changes):
+    key = {"set": "toys", "split": 0, "coding": "hard", "full_words": 4}
+    record = {"codes_with": "pruned", "trace": None, "answers": ["ants", "ants"]}
+    return {**key, "method": method, "size": size, **record, **changes}
+
+
+def write_samples(folder, **changes):
+    """Two images: ants with two patches at 0 and 5, bees with one at 9."""
+    grey = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    arrays = {
+        "descriptors": np.array([[0.0], [5.0], [9.0]], dtype=np.float32),
+        "offsets": np.array([0, 2, 3]),
+        "scale": np.float64(1.0),
+        "positions": np.array([[2, 3, 4], [6, 3, 4], [3, 3, 4]], dtype=np.float32),
+        "sizes": np.array([[8, 6], [8, 6]]),
+        "labels": np.array([0, 1]),
+        "paths": np.array([b"ants/1.png", b"bees/1.png"]),
+        "pixels": grey.ravel(),
+        "pixel_shapes": np.array([[6, 8], [0, 0]]),
+    }
+    (folder / "samples").mkdir(exist_ok=True)
+    np.savez(folder / "samples" / "toys.npz", **{**arrays, **changes})
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of all words, two of them, two that moved, and two that were trained from scratch."""
+    books = {
+        "full": FULL,
+        "subset": FULL.only([0, 2]),
+        "moved": bs.Codebook([[0.5], [4.0]], ids=[1, 2]),
+        "kmeans": bs.Codebook([[0.5], [6.5]]),
+    }
+    (tmp_path / "codebooks" / "toys").mkdir(parents=True)
+    for name, book in books.items():
+        path = tmp_path / "codebooks" / "toys" / f"0-hard-4-{name}-{book.n_words}.safetensors"
+        bs.save(book, path)
+    write_samples(tmp_path)
+    cells = [cell(name, book.n_words) for name, book in books.items()]
+    about = {"sets": {"toys": {"classes": CLASSES}}, "methods": {name: {} for name in books}}
+    return Run(about, cells)
+
+
+def lines_of(folder, run, kind):
+    return [line for line in page_details(folder, run) if line["kind"] == kind]
+
+
+def test_words_and_images_are_those_of_the_codebooks(tmp_path, run):
+    subset, moved = lines_of(tmp_path, run, "words")
+    assert [subset["method"], moved["method"]] == ["subset", "moved"]
+    assert (subset["ids"], subset["moved"]) == ([0, 2], False)
+    assert (moved["ids"], moved["moved"]) == ([1, 2], True)
+    (book,) = lines_of(tmp_path, run, "codebook")
+    # The largest value of the full codebook is byte 255: 255 / 9 = 28.3 per unit.
+    assert list(base64.b64decode(book["values"])) == [0, 28, 113, 255]
+    image, _ = lines_of(tmp_path, run, "image")
+    assert (image["name"], image["class"], image["width"]) == ("ants/1.png", "ants", 8)
+    assert (image["before"], image["after"]) == ([0, 2], {"2": [0, 1]})
+    assert image["guess"] == {"full": "ants", "2": "ants"}
+    coded = np.frombuffer(base64.b64decode(image["jpeg"]), np.uint8)
+    assert cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE).shape == (6, 8)
+
+
+def test_the_first_image_that_all_words_recognise_is_shown(tmp_path, run):
+    run.cells[0]["answers"] = ["bees", "bees"]
+    image, _ = lines_of(tmp_path, run, "image")
+    assert (image["name"], image["jpeg"]) == ("bees/1.png", None)
+    assert image["guess"] == {"full": "bees", "2": "ants"}
+
+
+def test_traces_come_from_the_cells_of_the_lowest_split(tmp_path, run):
+    run.cells[1]["trace"] = {"step": [0, 1], "score": [-1.0, -0.5]}
+    run.cells.append(cell("subset", 2, split=1, trace={"step": [0], "score": [-9.0]}))
+    (trace,) = lines_of(tmp_path, run, "trace")
+    assert (trace["method"], trace["size"], trace["score"]) == ("subset", 2, [-1.0, -0.5])
+
+
+def test_without_samples_or_all_words_only_traces_are_drawn(tmp_path, run):
+    run.cells[1]["trace"] = {"step": [0], "score": [-1.0]}
+    (tmp_path / "codebooks" / "toys" / "0-hard-4-full-4.safetensors").unlink()
+    assert [line["kind"] for line in page_details(tmp_path, run)] == ["trace"]
+    (tmp_path / "samples" / "toys.npz").unlink()
+    assert [line["kind"] for line in page_details(tmp_path, run)] == ["trace"]
+
+
+def test_samples_without_images_have_no_image(tmp_path, run):
+    write_samples(tmp_path, sizes=np.zeros((2, 2), dtype=int))
+    assert lines_of(tmp_path, run, "image") == []
+    assert len(lines_of(tmp_path, run, "words")) == 2
+
+
+def test_damaged_samples_are_named(tmp_path, run):
+    (tmp_path / "samples" / "toys.npz").write_bytes(b"not a zip file")
+    with pytest.raises(FormatError, match=r"toys\.npz"):
+        page_details(tmp_path, run)
+
+
+def test_a_run_without_codebooks_has_its_recorded_lines(tmp_path):
+    (tmp_path / "details.jsonl").write_text('{"kind": "trace"}\n', encoding="utf-8")
+    assert page_details(tmp_path, Run({}, [])) == [{"kind": "trace"}]
+
+
+def test_a_word_inherits_the_descriptors_that_move_to_it():
+    book = bs.Codebook([[0.0], [1.0], [4.0]])
+    before, after = np.array([0, 0, 1, 1, 2]), np.array([0, 0, 0, 1, 1])
+    line = words_line({}, book, book.without([1]), before, after)
+    assert (line["mass"], line["kept_mass"]) == ([0.6, 0.4], [0.4, 0.2])
+    assert line["from"] == [[[0, 0.6667], [1, 0.3333]], [[1, 0.5], [2, 0.5]]]
+    # Of word 1, half goes to each kept word; a tie goes to the lower position.
+    assert line["pruned"] == [[1, 0.4, 0, 0.5]]
+    assert line["n_pruned"] == 1
+
+
+def test_sift_bytes_do_not_depend_on_the_unit_of_the_codebook():
+    values = np.full((2, 128), 0.25, dtype=np.float32)
+    description = {"name": "dense-sift"}
+    for scale in (1.0, 512.0):
+        book = bs.Codebook(scale * values, scale=scale, description=description)
+        codes = np.zeros(1, dtype=np.int64)
+        line = words_line({}, book, book.only([0]), codes, codes)
+        assert set(base64.b64decode(line["values"])) == {128}
