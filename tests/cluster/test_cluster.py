@@ -26,8 +26,8 @@ from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 import bowsaw as bs
 from bowsaw.cli.main import main
 from bowsaw.errors import ClusterError, ParameterError
-from bowsaw.parallel import cluster as cluster_module
-from bowsaw.parallel.cluster import Cluster, connected, versions
+from bowsaw.parallel import dask as cluster_module
+from bowsaw.parallel.dask import Cluster, connected, versions
 from bowsaw.store.catalog import read_catalog
 
 
@@ -173,7 +173,7 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
     images = write_images(tmp_path / "images", [6] * 70, deadly=60)
     bs.extract(images, RowPixels(), tmp_path / "expected", n_jobs=1, shard_bytes=200)
     # Many small blocks: the first are in the store long before the deadly one comes.
-    monkeypatch.setattr("bowsaw.parallel.dealing.LEAST_BLOCK", 2)
+    monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 2)
     with lonely_scheduler() as client:
         worker = start_worker(client.scheduler.address)
         try:
@@ -253,7 +253,7 @@ def test_a_worker_without_a_module_is_told(client):
 
 def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("bowsaw.parallel.dealing.LEAST_BLOCK", 5)
+    monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 5)
     few = ["--words", "7", "--max-iter", "3"]
     images = tmp_path / "images"
     pictures = np.random.default_rng(0).integers(0, 256, (12, 40, 60), dtype=np.uint8)

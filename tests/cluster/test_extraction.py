@@ -8,7 +8,7 @@ from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 
 import bowsaw as bs
 from bowsaw.errors import ClusterError, DataError, ImageError
-from bowsaw.parallel import dealing
+from bowsaw.parallel import dask as dealing
 from bowsaw.store import pieces
 from bowsaw.store.catalog import Catalog
 

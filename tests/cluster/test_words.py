@@ -120,7 +120,7 @@ def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_the_histograms_are_the_same_to_the_bit(client, bags, coding, monkeypatch):
-    monkeypatch.setattr("bowsaw.parallel.dealing.LEAST_BLOCK", 3)
+    monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 3)
     words = np.random.default_rng(0).random((20, 4)).astype(np.float32) * 200
     book = bs.Codebook(words, scale=bags.scale)
     bow = bs.BagOfWords(book, coding=coding, n_jobs=1)

@@ -42,8 +42,7 @@ from bowsaw.clustering.seeding import kmeans_plus_plus
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
-from bowsaw.parallel.cluster import Cluster, connected
-from bowsaw.parallel.estimator import OnCluster
+from bowsaw.parallel.dask import Cluster, OnCluster, connected
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from, stream
 from bowsaw.validation import check_int, check_real

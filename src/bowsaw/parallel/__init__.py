@@ -1,4 +1,4 @@
-"""Ordered maps over blocks: on the threads of this process, or on a cluster of machines."""
+"""Ordered maps over blocks, on threads or on a Dask cluster."""
 
 from bowsaw.parallel.threads import (
     Scratch,

@@ -1,14 +1,19 @@
 """Maps on the threads of this process: the same results on any number of them.
 
-The kernels release Python's lock (numba with ``nogil``, OpenCV, BLAS), so threads share one address
-space and nothing is copied to workers. The rule that makes results the same on any number of
-threads: work is cut into blocks whose limits do not depend on ``n_jobs``, each block is computed
-with single-threaded BLAS, and results are handed back in block order.
+The kernels release the GIL (numba with ``nogil``, OpenCV, BLAS), so threads share one address space
+and nothing is copied. Results do not depend on the number of threads: work is cut into blocks whose
+limits do not depend on ``n_jobs``, each block is computed with single-threaded BLAS, and results
+are returned in the order of the blocks.
+
+**n_jobs.** Every estimator and function has ``n_jobs=-1`` by default: one thread per core that this
+process may use, counted by joblib, which respects the CPU affinity and the quota of a container.
+scikit-learn's default is None, one job, because its jobs are mostly processes that copy data. Here
+threads cost neither memory nor accuracy. None and 1 use the calling thread alone, n uses n threads,
+and -2 leaves one core free.
 """
 
 from __future__ import annotations
 
-import numbers
 import os
 import threading
 from collections import deque
@@ -24,23 +29,24 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from bowsaw.errors import ParameterError
+from bowsaw.validation import check_int
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_WORKER = "bowsaw"
+_PREFIX = "bowsaw"
 """How the names of our threads begin."""
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of cores that this process may use, after affinity and quotas."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that scikit-learn's ``n_jobs`` asks for.
+    """Return the number of threads that ``n_jobs`` asks for; see the module.
 
     Examples
     --------
@@ -51,16 +57,15 @@ def effective_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-        raise ParameterError(
-            f"n_jobs must be a whole number other than 0 (-1 for every core); got {n_jobs!r}."
-        )
-    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))
+    jobs = check_int(n_jobs, "n_jobs", -(2**31), remedy="Give threads, or -1 for every core.")
+    if jobs == 0:
+        raise ParameterError("n_jobs must not be 0. Give threads, or -1 for every core.")
+    return jobs if jobs > 0 else max(1, available_cores() + 1 + jobs)
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds; NumPy's BLAS is there from the start.
+    # Finding the loaded libraries takes milliseconds; NumPy's BLAS is loaded from the start.
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -71,10 +76,10 @@ _blas_limit: AbstractContextManager[Any] | None = None
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block: for speed under our threads, and for equality.
+    """Limit BLAS to one thread inside the block: faster under our threads, and reproducible.
 
-    The setting belongs to the whole process, so users are counted: the first sets it and the last
-    restores what was there, in whatever order the blocks of several threads end.
+    The setting belongs to the whole process, so its users are counted: the first sets the limit and
+    the last restores it, in whatever order the blocks of several threads end.
     """
     global _blas_users, _blas_limit
     with _blas_lock:
@@ -93,9 +98,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 class Scratch(threading.local):
-    """Memory that each thread uses over and over.
-
-    A fresh megabyte for every block costs its page faults: a fifth of the time of soft coding.
+    """Memory that each thread reuses: page faults of fresh blocks take a fifth of soft coding.
 
     Examples
     --------
@@ -105,18 +108,18 @@ class Scratch(threading.local):
     """
 
     def __init__(self) -> None:
-        self._room = np.empty(0, dtype=np.float32)
+        self._memory = np.empty(0, dtype=np.float32)
 
     def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
         """Start empty in a copy or another process."""
         return Scratch, ()
 
     def take(self, n_rows: int, n_columns: int) -> NDArray[np.float32]:
-        """Return an array of float32 with any content, good until the thread's next call."""
+        """Return an uninitialised float32 array, valid until the thread's next call."""
         size = n_rows * n_columns
-        if self._room.size < size:
-            self._room = np.empty(size, dtype=np.float32)
-        return self._room[:size].reshape(n_rows, n_columns)
+        if self._memory.size < size:
+            self._memory = np.empty(size, dtype=np.float32)
+        return self._memory[:size].reshape(n_rows, n_columns)
 
 
 def ordered_map(
@@ -124,24 +127,8 @@ def ordered_map(
 ) -> Iterator[R]:
     """Yield ``function(item)`` for each item, in order, computed by ``n_jobs`` threads.
 
-    At most ``ahead`` items a thread are under way or waiting, so memory stays bounded however many
-    items there are. An exception stops the map where it happened in the order of the items.
-
-    Parameters
-    ----------
-    function : callable
-        Called in worker threads.
-    items : iterable
-        Read in the calling thread, no further than needed.
-    n_jobs : int or None
-        As in scikit-learn.
-    ahead : int
-        How many results a thread may be ahead of the reader.
-
-    Yields
-    ------
-    object
-        The results in the order of the items.
+    Items are read in the calling thread. At most ``ahead`` items per thread run or wait, so memory
+    stays bounded. An exception ends the map at its place in the order of the items.
 
     Examples
     --------
@@ -151,9 +138,9 @@ def ordered_map(
     jobs = effective_jobs(n_jobs)
     queue = iter(items)
     first = list(islice(queue, 2)) if jobs > 1 else []
-    # Threads cost more than they save on a single block, such as one picture on a robot. And a map
-    # inside a map is done in the thread it is in: waiting for others of the same pool could last.
-    if len(first) < 2 or threading.current_thread().name.startswith(_WORKER):
+    # Threads cost more than they save on a single block. A map inside a map runs in its own thread:
+    # waiting for others of the same pool could deadlock.
+    if len(first) < 2 or threading.current_thread().name.startswith(_PREFIX):
         for item in chain(first, queue):
             yield function(item)
         return
@@ -167,7 +154,7 @@ def ordered_map(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        # Whoever goes on after an error must not find threads still writing to its arrays.
+        # After an error no thread may still write to the caller's arrays.
         wait([future for future in waiting if not future.cancel()])
 
 
@@ -175,12 +162,12 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool(jobs: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: starting some for each map takes half a millisecond."""
+    """Return waiting threads: starting them for each map takes half a millisecond."""
     if jobs not in _pools:
-        _pools[jobs] = ThreadPoolExecutor(jobs, thread_name_prefix=_WORKER)
+        _pools[jobs] = ThreadPoolExecutor(jobs, thread_name_prefix=_PREFIX)
     return _pools[jobs]
 
 
 if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork, and a pool without them would wait for ever.
+    # Threads do not survive a fork, and a pool without threads would wait for ever.
     os.register_at_fork(after_in_child=_pools.clear)

@@ -40,7 +40,7 @@ from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ImageError, ParameterError, StoreError
 from bowsaw.images.folder import ImageFolder
 from bowsaw.parallel import effective_jobs, ordered_map
-from bowsaw.parallel.cluster import Cluster, connected
+from bowsaw.parallel.dask import Cluster, connected
 from bowsaw.progress import Progress
 from bowsaw.store.catalog import CATALOG_NAME, Catalog, open_catalog
 from bowsaw.store.content import SET_ASIDE, Content, Entry, Recipe, n_rows

@@ -31,8 +31,7 @@ from typing import Any, TypeVar
 
 from bowsaw.checkpoint import translate_enospc
 from bowsaw.errors import ClusterError
-from bowsaw.parallel.cluster import Cluster
-from bowsaw.parallel.dealing import block_size
+from bowsaw.parallel.dask import Cluster, block_size
 from bowsaw.store.content import Entry, Recipe
 from bowsaw.store.describing import Describer, Finding, Target
 from bowsaw.store.shards import (
