@@ -31,6 +31,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -139,7 +140,8 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     Parameters
     ----------
     path : path-like
-        The output. A folder is locked by ``writer.lock`` inside it, a file by ``NAME.lock``.
+        The output. A folder is locked by ``writer.lock`` inside it, which stays and means nothing;
+        a file by ``NAME.lock``, which is removed with the lock.
     what : str, optional
         What the output is, for messages: ``"store"``.
 
@@ -157,11 +159,20 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
 
     output = Path(path)
     named = f"the {what} {output}" if what else str(output)
-    lock_path = output / "writer.lock" if output.is_dir() else Path(f"{output}.lock")
+    is_folder = output.is_dir()
+    lock_path = output / "writer.lock" if is_folder else Path(f"{output}.lock")
     lock = FileLock(lock_path, timeout=0)
     try:
         with translate_enospc(lock_path):
-            lock.acquire()
+            # The file may be removed by its holder between our opening and our locking it.
+            while True:
+                if not is_folder:
+                    lock_path.touch()
+                before = _identity(lock_path)
+                lock.acquire()
+                if is_folder or before == _identity(lock_path):
+                    break
+                lock.release()
     except Timeout:
         raise BusyError(
             f"another process is writing {named}. Wait for it to end, or choose another output."
@@ -180,7 +191,18 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     try:
         yield
     finally:
+        if not is_folder:
+            with suppress(OSError):
+                lock_path.unlink()
         lock.release()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 # -- fingerprints --------------------------------------------------------------------------------
@@ -188,6 +210,11 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
 _NOT_SETTINGS = frozenset(
     {"n_jobs", "verbose", "random_state", "codebook", "mapping", "checkpoint", "parallel"}
 )
+
+
+def json_digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON-able value; the order of names in mappings does not matter."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def fingerprint(**parts: Any) -> str:
@@ -198,7 +225,7 @@ def fingerprint(**parts: Any) -> str:
     >>> fingerprint(seed=0, train=5) == fingerprint(train=5, seed=0)
     True
     """
-    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+    return json_digest(parts)
 
 
 def estimator_settings(estimator: Any) -> dict[str, Any]:
@@ -207,15 +234,19 @@ def estimator_settings(estimator: Any) -> dict[str, Any]:
     return {name: json_value(found[name]) for name in sorted(found.keys() - _NOT_SETTINGS)}
 
 
-def short_digest(data: bytes | memoryview) -> int:
-    """Return the first 64 bits of the SHA-256 of ``data``: the stable name of an image.
+def short_digest(data: bytes | memoryview | BufferedReader) -> int:
+    """Return the first 64 bits of the SHA-256 of bytes or an open file: the name of an image.
 
     Examples
     --------
     >>> hex(short_digest(b""))
     '0xe3b0c44298fc1c14'
     """
-    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big")
+    if isinstance(data, BufferedReader):
+        found = hashlib.file_digest(data, "sha256")
+    else:
+        found = hashlib.sha256(data)
+    return int.from_bytes(found.digest()[:8], "big")
 
 
 # -- safetensors ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from bowsaw.checkpoint import exclusive
 from bowsaw.errors import (
     BusyError,
     DataError,
@@ -15,7 +16,6 @@ from bowsaw.errors import (
     ParameterError,
     StoreError,
 )
-from bowsaw.store.lock import only_writer
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_a_store_without_images_is_not_used(bowsaw, place):
 
 
 def test_a_store_has_one_writer(bowsaw, place, made):
-    with only_writer(place / "scenes.store"):
+    with exclusive(place / "scenes.store"):
         found = bowsaw("extract", made.images, "-o", "scenes.store")
     assert found.code == BusyError.exit_code
     assert "another process is writing to the store" in found.complaint

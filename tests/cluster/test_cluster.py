@@ -148,8 +148,8 @@ def test_a_client_that_is_closed_is_told():
 @pytest.mark.parametrize("error", [CancelledError("lost"), CommClosedError("lost")])
 def test_a_scheduler_that_goes_is_told(client, error):
     with (
-        pytest.raises(ClusterError, match=r"the scheduler tcp://.* has gone \(lost\)\."),
-        Cluster(client)._clear_errors(),
+        pytest.raises(ClusterError, match=r"the scheduler tcp://.* is gone \(lost\)\."),
+        Cluster(client)._translate_errors(),
     ):
         raise error
 
@@ -163,7 +163,10 @@ def start_worker(address: str, before: str = "") -> subprocess.Popen[bytes]:
     program = f"{before}\nfrom distributed.cli.dask_worker import main\nmain({options})"
     return subprocess.Popen(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -180,13 +183,13 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
             client.wait_for_workers(1, timeout=60)
             monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
             deadly = RowPixels(deaths=deaths(tmp_path / "deaths", 9))
-            with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*what was done"):
+            with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*finished work"):
                 bs.extract(images, deadly, tmp_path / "made", parallel=client, shard_bytes=200)
             assert worker.wait(10) == -signal.SIGKILL
         finally:
             worker.kill()
             worker.wait()
-        with pytest.raises(ClusterError, match="Start some with «dask worker tcp://"):
+        with pytest.raises(ClusterError, match='Start some with "dask worker tcp://'):
             Cluster(client).check({})
     assert 0 < read_catalog(tmp_path / "made").n_done < 60
     bs.extract(images, RowPixels(), tmp_path / "made", n_jobs=1, shard_bytes=200)
@@ -198,7 +201,7 @@ def test_a_worker_without_bowsaw_is_refused_and_lives_on():
         worker = start_worker(client.scheduler.address, "import sys; sys.modules['bowsaw'] = None")
         try:
             client.wait_for_workers(1, timeout=60)
-            with pytest.raises(ClusterError, match=r"cannot do bowsaw's work \(.*No module named"):
+            with pytest.raises(ClusterError, match=r"cannot run bowsaw \(.*No module named"):
                 Cluster(client).check({})
             assert client.submit(operator.neg, 1).result(timeout=60) == -1
         finally:
@@ -209,15 +212,15 @@ def test_a_worker_without_bowsaw_is_refused_and_lives_on():
 def test_a_block_that_kills_every_worker_is_given_up(client):
     with (
         pytest.raises(ClusterError, match=r"4 workers died over it.*most often it is memory"),
-        Cluster(client)._clear_errors(),
+        Cluster(client)._translate_errors(),
     ):
         raise KilledWorker("block", None, 3)
 
 
-@pytest.mark.parametrize("name", ["bowsaw", "NumPy", "OpenCV"])
+@pytest.mark.parametrize("name", ["bowsaw", "NumPy"])
 def test_workers_with_other_versions_are_refused(client, name, monkeypatch):
-    monkeypatch.setattr(cluster_module, "versions", lambda: {**versions(), name: "0.0.1"})
     cluster = Cluster(client)
+    monkeypatch.setattr(cluster, "_versions", {**versions(), name: "0.0.1"})
     told = rf"has {name} {versions()[name]}, this process has 0\.0\.1: results could differ"
     with pytest.raises(ClusterError, match=told):
         cluster.check({})

@@ -156,7 +156,7 @@ def test_a_pipeline_learns_and_codes_on_the_cluster(client, stores):
 def test_bags_in_memory_are_refused(client, kind):
     estimator = kind(2 if kind is bs.KMeansCodebook else [[0.0], [1.0]], parallel=client)
     act = estimator.fit if kind is bs.KMeansCodebook else estimator.transform
-    with pytest.raises(DataError, match="these 1 bags lie in the memory of this process"):
+    with pytest.raises(DataError, match="these 1 bags are in the memory of this process"):
         act([np.array([[0.0], [1.0], [2.0]])])
 
 

@@ -9,10 +9,10 @@ import threading
 import numpy as np
 
 import bowsaw as bs
+from bowsaw.checkpoint import exclusive
 from bowsaw.cli.main import main
-from bowsaw.errors import BusyError, StoreError
+from bowsaw.errors import BusyError, MismatchError, StoreError
 from bowsaw.store.histograms import HistogramWriter, read_histograms
-from bowsaw.store.lock import only_writer
 
 START = """
 import sys, time
@@ -61,23 +61,24 @@ def test_two_extractions_and_a_training_in_processes_of_their_own(place, made_on
 
 
 def test_while_one_extracts_a_second_is_told_and_readers_go_on(place, capfd):
-    with only_writer(place.store):
+    with exclusive(place.store):
         typed = ["extract", str(place.images), "-o", str(place.store), "-q"]
         assert main(typed) == BusyError.exit_code
         assert "another process is writing" in capfd.readouterr().err
         assert main(["train", str(place.store), "--words", "4", "-o", "t.safetensors", "-q"]) == 0
 
 
-def test_two_that_encode_into_one_file(place):
+def test_two_that_encode_into_one_file(place, capfd):
     # The second cut the rows off that the first had mapped: the first was killed by the system.
     shape = read_histograms(place.histograms).histograms.shape
-    first = HistogramWriter(place.folder / "new.npz", shape, "a")
     typed = ["encode", str(place.book), str(place.store), "-o", "new.npz", "-q"]
-    assert main(typed) == BusyError.exit_code
-    first.rows[:] = 1
-    first.mark_done(len(first.rows))
-    del first
-    assert main(typed) == 0
+    with HistogramWriter(place.folder / "new.npz", shape, {"name": "a"}) as first:
+        assert main(typed) == BusyError.exit_code
+        first.rows[:] = 1
+        first.mark_done(len(first.rows))
+    assert main(typed) == MismatchError.exit_code
+    assert "start again with --overwrite" in capfd.readouterr().err
+    assert main([*typed, "--overwrite"]) == 0
     found, truth = read_histograms("new.npz"), read_histograms(place.histograms)
     assert np.array_equal(found.histograms, truth.histograms)
     assert sorted(p.name for p in place.folder.glob("new.npz*")) == ["new.npz"]

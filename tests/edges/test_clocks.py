@@ -61,11 +61,11 @@ def test_a_clock_that_is_set_back_between_and_during_runs(place, monkeypatch):
 
 def test_a_lock_of_the_future_that_nobody_holds_is_no_lock(place):
     os.utime(place.store / "writer.lock", (FUTURE, FUTURE))
-    (place.folder / "h.npz.partial.npy.lock").touch()
-    os.utime(place.folder / "h.npz.partial.npy.lock", (FUTURE, FUTURE))
+    (place.folder / "h.npz.lock").touch()
+    os.utime(place.folder / "h.npz.lock", (FUTURE, FUTURE))
     assert extract(place) == 0
     assert main(["encode", str(place.book), str(place.store), "-o", "h.npz", "-q"]) == 0
-    assert not (place.folder / "h.npz.partial.npy.lock").exists()
+    assert not (place.folder / "h.npz.lock").exists()
 
 
 def test_records_of_a_run_are_told_in_one_time_zone(monkeypatch):

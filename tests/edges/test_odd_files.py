@@ -185,7 +185,7 @@ def test_a_store_that_may_not_be_read_is_told_with_a_remedy(place, monkeypatch, 
         code, said = typed(line, capfd)
         assert code == StoreError.exit_code
         assert "may not be read" in said
-        assert "Ask for the right" in said
+        assert "Ask for permission" in said
 
 
 @pytest.mark.parametrize("line", ["inspect book.safetensors", "convert book.safetensors x.npy"])

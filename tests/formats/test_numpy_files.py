@@ -169,7 +169,7 @@ def test_an_array_of_objects_beside_the_words_is_only_named():
 
 
 def test_histograms_are_not_words(tmp_path):
-    writer = HistogramWriter(tmp_path / "h.npz", (1, 2), "x")
+    writer = HistogramWriter(tmp_path / "h.npz", (1, 2), {"name": "x"})
     writer.mark_done(1)
     writer.finish(y=[0], classes=["a"], paths=["a/1"], words=[0, 1], metadata={})
     with (tmp_path / "h.npz").open("rb") as file, pytest.raises(FormatError, match="histograms"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import time
 from contextlib import closing
 from typing import Any
@@ -39,6 +37,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the histograms to write (.npz)"
     )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start again where an interrupted run had other settings",
+    )
     add_jobs(parser, BagOfWords)
     add_scheduler(parser)
     add_coding(parser)
@@ -67,10 +70,11 @@ def _run(command: Command) -> None:
         learn = split_of(store, options).train
         coder.fit(store.bags[learn], store.y[learn])
     metadata = _metadata(coder, book, store, options)
-    fingerprint = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
-    writer = HistogramWriter(options.output, (len(rows), book.n_words), fingerprint)
+    shape = (len(rows), book.n_words)
+    writer = HistogramWriter(options.output, shape, metadata, overwrite=options.overwrite)
     begun = writer.n_done
     with (
+        writer,
         Progress("encoding", len(rows), show=not command.quiet) as bar,
         closing(coder.transform_chunks(store.bags[rows[begun:]])) as chunks,
     ):
@@ -80,14 +84,14 @@ def _run(command: Command) -> None:
             writer.rows[begun + start : stop] = histograms
             writer.mark_done(stop)
             bar.step(len(histograms))
-    paths = store.paths
-    writer.finish(
-        y=store.y[rows],
-        classes=store.classes,
-        paths=[paths[row] for row in rows],
-        words=book.ids,
-        metadata=metadata,
-    )
+        paths = store.paths
+        writer.finish(
+            y=store.y[rows],
+            classes=store.classes,
+            paths=[paths[row] for row in rows],
+            words=book.ids,
+            metadata=metadata,
+        )
     sharpness = "" if coder.coding == "hard" else f" of sharpness {coder.sharpness_in_use():.4g}"
     command.say(
         f"{options.output}: {counted(len(rows), 'histogram')} of {counted(book.n_words, 'word')} "

@@ -1,58 +1,74 @@
-"""From images to a store: the driver that can be killed at any moment.
+"""From images to a store: the driver, which can be killed at any moment.
 
 Images are described in order and their rows appended to the current shard. A shard is closed by
-the first image that brings its descriptors to ``shard_bytes`` (or that is its 4096th), a rule
-that knows neither threads nor interruptions. Closing means: both files synced and renamed, then
-the shard's images committed to the catalogue in one transaction. So after a crash the store is a
-whole number of shards, and going on from there ends in the same bytes as never having stopped.
+the first image that brings its descriptors to ``shard_bytes`` (or that is its 4096th), whatever the
+threads and interruptions. Closing means: both files are flushed and renamed, then the shard's
+images are committed to the catalogue in one transaction. After a crash the store is thus a whole
+number of shards, and continuing gives the same bytes as an uninterrupted run.
 
-Every run first finds out how much of what is there still holds:
+Every run first proves that the output is a store (its catalogue is ours) or empty; nothing is
+deleted before. Then it finds how much of the store is still valid:
 
-1. another fingerprint (a parameter, the layout): nothing does, and the run is refused unless it
-   may overwrite;
-2. shards hold as long as their images are the same files in the same order with the same labels
-   (every file is read and its digest compared; an image that was set aside is tried again) and
-   their own files are sound; from the first shard that does not hold, all is redone;
-3. a last shard that is not full holds only if no image comes after it.
+1. another fingerprint (a parameter, the layout): nothing is, and the run is refused without
+   ``overwrite``;
+2. shards are valid as long as their images are the same files in the same order with the same
+   labels (every file is read and its digest compared; an image that was set aside is tried again)
+   and their own files are sound; everything from the first invalid shard on is redone;
+3. a last shard that is not full is valid only if no image follows it.
 
-What a run ends with is thus always what a fresh extraction would give.
+A run therefore always ends with what a new extraction would give.
 
-Memory: rows go to disk picture by picture, so at most ``2 × n_jobs`` pictures with their
-descriptors are held at a time, whatever the number of images and the size of a shard, beside
-about 500 bytes an image for the catalogue.
+Memory: rows go to disk image by image, so at most ``2 × n_jobs`` images with their descriptors are
+held at a time, plus about 500 bytes per image for the catalogue.
 
-On a cluster workers describe the images and write the shards, as ``pieces`` tells. This process
+On a cluster workers describe the images and write the shards (see ``describing``). This process
 alone cuts shards and writes the catalogue, by the same rules, so the store is the same.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bowsaw.checkpoint import translate_enospc
+from bowsaw.checkpoint import exclusive, translate_enospc
 from bowsaw.descriptors.base import Descriptor
-from bowsaw.errors import ImageError, ParameterError, StoreError
+from bowsaw.errors import ImageError, StoreError
 from bowsaw.images.folder import ImageFolder
 from bowsaw.parallel import effective_jobs, ordered_map
 from bowsaw.parallel.dask import Cluster, connected
 from bowsaw.progress import Progress
-from bowsaw.store.catalog import CATALOG_NAME, Catalog, open_catalog
-from bowsaw.store.content import SET_ASIDE, Content, Entry, Recipe, n_rows
-from bowsaw.store.describing import Described, Describer, Finding, Target
-from bowsaw.store.lock import LOCK_NAME, only_writer
-from bowsaw.store.pieces import gather_shards, room_in, same_images
+from bowsaw.store.catalog import (
+    CATALOG_NAME,
+    SET_ASIDE,
+    Catalog,
+    Content,
+    Entry,
+    Recipe,
+    is_ours,
+    n_rows,
+    open_catalog,
+)
+from bowsaw.store.describing import (
+    Described,
+    Describer,
+    Finding,
+    Target,
+    extract_shards,
+    make_staging_dir,
+    same_images,
+)
 from bowsaw.store.shards import ShardWriter, discard, open_positions, open_values
 from bowsaw.store.store import Store
+from bowsaw.validation import check_int
 
 Images = Sequence[tuple[Target, Entry]]
 Shards = Generator[tuple[Entry, ...], None, None]
-LookAt = Callable[[Entry, Finding], None]
+OnImage = Callable[[Entry, Finding], None]
 
 SHARD_BYTES = 64 * 2**20
 SHARD_IMAGES = 4096
@@ -73,30 +89,30 @@ def extract(
 ) -> Store:
     """Describe a folder of images into a store on disk, or bring such a store up to date.
 
-    Run it again after an interruption and it goes on where it was; run it again on a finished store
-    and it redoes just what changed images ask for.
+    Run it again after an interruption, and it continues; run it again on a finished store, and it
+    redoes only what changed images require.
 
     Parameters
     ----------
     images : ImageFolder
         The images with their classes.
     descriptor : Descriptor
-        What to compute of each image.
+        What to compute for each image.
     path : path-like
         The store, a folder: a new one, an empty one or a store.
     n_jobs : int or None, default=-1
-        Threads; -1 for every core. The result is the same for any number.
+        Threads; the result is the same for any number.
     strict : bool, default=False
         Stop at the first image that cannot be used, with its ImageError, instead of setting it
-        aside. What was committed stays.
+        aside. Committed shards are kept.
     overwrite : bool, default=False
         Replace a store that was made with other parameters or whose catalogue is damaged. A store
-        with the same parameters is continued all the same.
+        with the same parameters is continued.
     shard_bytes : int, default=64 MiB
-        Size of a shard's descriptors. A store keeps the size that it was begun with.
+        Size of a shard's descriptors. A store keeps the size it was begun with.
     parallel : distributed.Client, str or None, default=None
-        A client of Dask, or the address of its scheduler: workers describe the images, instead of
-        threads. They must see the images and the store under the same paths as this process. The
+        A client of Dask, or the address of its scheduler: workers instead of threads describe the
+        images. They must see the images and the store under the same paths as this process. The
         store is the same.
     verbose : bool, default=False
         Show progress on a terminal.
@@ -111,11 +127,11 @@ def extract(
     StoreError
         When the store has other parameters and ``overwrite`` is False, or cannot be written.
     BusyError
-        When another process writes to it.
+        When another process is writing it.
     SpaceError
-        When the disk is full. Run it again with more space, and it goes on.
+        When the disk is full. Free some space and run it again to continue.
     ClusterError
-        When the cluster cannot do the work. What was committed stays.
+        When the cluster cannot do the work. Committed shards are kept.
 
     Examples
     --------
@@ -133,26 +149,30 @@ def extract(
     """
     descriptor.validate()
     effective_jobs(n_jobs)
-    if shard_bytes < 1:
-        raise ParameterError(f"shard_bytes must be at least 1; got {shard_bytes!r}.")
+    check_int(shard_bytes, "shard_bytes", 1)
     folder = Path(path)
     with connected(parallel) as cluster:
         run = _Run(images, descriptor, folder, n_jobs, cluster, bool(verbose))
         if cluster is not None:
             cluster.check({images.root.absolute(): None})
         _claim(folder)
-        run.bring_up_to_date(strict, overwrite, shard_bytes)
+        run.update(strict, overwrite, shard_bytes)
     return Store(folder)
 
 
 def _claim(folder: Path) -> None:
-    """Make the folder, unless it is there and holds somebody else's files."""
+    """Make the folder, or prove that it is a store of ours or empty."""
     try:
         names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        if names and not names & {LOCK_NAME, CATALOG_NAME}:
+        catalog = folder / CATALOG_NAME
+        # A run that ended before its catalogue was begun leaves its lock and an empty catalogue.
+        begun = {"writer.lock", CATALOG_NAME, f"{CATALOG_NAME}-journal"}
+        is_empty = names <= begun and not (catalog.exists() and catalog.stat().st_size)
+        if not is_empty and not is_ours(catalog):
+            what = "not a bowsaw catalogue" if CATALOG_NAME in names else "not a store"
             raise StoreError(
-                f"{folder} is not a store and not empty (it holds {min(names)!r}). Choose another "
-                "output."
+                f"{catalog if CATALOG_NAME in names else folder} is {what}, and the folder is not "
+                f"empty (it holds {min(names)!r}). Choose another output."
             )
         with translate_enospc(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -165,11 +185,27 @@ def _claim(folder: Path) -> None:
 def _difference(folder: Path, stored: Recipe, asked: Recipe) -> str:
     old, new = stored.parameters(), asked.parameters()
     names = sorted(name for name in old | new if old.get(name) != new.get(name))
-    told = ", ".join(f"{n} was {old.get(n)!r} and is {new.get(n)!r}" for n in names)
+    changes = ", ".join(f"{n} was {old.get(n)!r} and is {new.get(n)!r}" for n in names)
     return (
-        f"the store {folder} was made with other parameters: {told}. Choose another output, or "
+        f"the store {folder} was made with other parameters: {changes}. Choose another output, or "
         "replace the store with --overwrite."
     )
+
+
+def _listing(images: ImageFolder) -> tuple[Entry, ...]:
+    """Return the pending entry of each image, under distinct names.
+
+    A name that is not Unicode is escaped; an escaped name that another file really has gets a mark.
+    """
+    taken = set(images.relative_paths)
+    entries = []
+    for row, (given, label) in enumerate(zip(images.relative_paths, images.y, strict=True)):
+        name = given.encode("utf-8", "backslashreplace").decode()
+        while name != given and name in taken:
+            name += "?"
+        taken.add(name)
+        entries.append(Entry(row, name, int(label)))
+    return tuple(entries)
 
 
 class _Run:
@@ -185,10 +221,7 @@ class _Run:
         verbose: bool,
     ) -> None:
         self.recipe = Recipe.of(descriptor)
-        self.listing = tuple(
-            Entry(row, name.encode("utf-8", "backslashreplace").decode(), int(label))
-            for row, (name, label) in enumerate(zip(images.relative_paths, images.y, strict=True))
-        )
+        self.listing = _listing(images)
         self._images = images
         self._describer = Describer(descriptor, self.recipe)
         self._folder = folder
@@ -197,10 +230,10 @@ class _Run:
         self._verbose = verbose
         self._shard_bytes = 0
 
-    def bring_up_to_date(self, strict: bool, overwrite: bool, shard_bytes: int) -> None:
-        """Keep what holds of the store, and describe the rest."""
+    def update(self, strict: bool, overwrite: bool, shard_bytes: int) -> None:
+        """Keep what is valid of the store, and describe the rest."""
         folder = self._folder
-        with only_writer(folder), closing(open_catalog(folder, overwrite)) as catalog:
+        with exclusive(folder, "store"), closing(open_catalog(folder, overwrite)) as catalog:
             found = catalog.read()
             before = found or Content(self.recipe, shard_bytes=shard_bytes)
             if before.recipe != self.recipe:
@@ -208,9 +241,11 @@ class _Run:
                     raise StoreError(_difference(folder, before.recipe, self.recipe))
                 before = Content(self.recipe, shard_bytes=shard_bytes)
             self._shard_bytes = before.shard_bytes
-            kept = self._sound_entries(before)
+            kept = self._valid_entries(before)
             if strict:
-                self._refuse_set_aside(kept)
+                for entry in kept:
+                    if entry.status == SET_ASIDE:
+                        raise ImageError(self._images.paths[entry.row], entry.reason)
             classes = tuple(str(name) for name in self._images.classes)
             content = replace(before, classes=classes, entries=kept + self.listing[len(kept) :])
             if content != found:
@@ -219,7 +254,7 @@ class _Run:
             self._finish(catalog, content, strict)
 
     def _target(self, entry: Entry) -> Target:
-        """Return where an image is; absolute, because workers stand elsewhere."""
+        """Return where an image is; absolute, because workers have another working folder."""
         if entry.path != self._images.relative_paths[entry.row]:
             return Target(entry.path, None)
         source = self._images.paths[entry.row]
@@ -231,10 +266,10 @@ class _Run:
         row_bytes = self.recipe.n_dims * self.recipe.stored_dtype.itemsize
         return n_images >= SHARD_IMAGES or n_descriptors * row_bytes >= self._shard_bytes
 
-    # -- what holds ------------------------------------------------------------------------------
+    # -- what is valid ---------------------------------------------------------------------------
 
-    def _sound_entries(self, before: Content) -> tuple[Entry, ...]:
-        """Return the images of the leading shards that a fresh extraction would write alike."""
+    def _valid_entries(self, before: Content) -> tuple[Entry, ...]:
+        """Return the images of the leading shards that a new extraction would write alike."""
         n_same = self._count_same(before.entries[: before.n_done])
         kept = 0
         for number, shard in enumerate(before.shards()):
@@ -242,13 +277,17 @@ class _Run:
             closed = self._is_full(len(shard), length)
             if end > n_same or not (closed or end == len(self.listing)):
                 break
-            if not self._has_files(number, length):
+            try:
+                dtype = self.recipe.stored_dtype
+                open_values(self._folder, number, length, self.recipe.n_dims, dtype)
+                open_positions(self._folder, number, length)
+            except StoreError:
                 break
             kept = end
         return before.entries[:kept]
 
     def _count_same(self, done: tuple[Entry, ...]) -> int:
-        """Count the leading images that are listed as they were and whose files are the same."""
+        """Count the leading images that are listed as before and whose files are the same."""
         listed = 0
         for old, new in zip(done, self.listing, strict=False):
             if (old.path, old.label) != (new.path, new.label):
@@ -265,21 +304,6 @@ class _Run:
     def _is_same(self, image: tuple[Target, Entry]) -> bool:
         return self._describer.is_same(*image)
 
-    def _has_files(self, number: int, length: int) -> bool:
-        recipe = self.recipe
-        try:
-            open_values(self._folder, number, length, recipe.n_dims, recipe.stored_dtype)
-            open_positions(self._folder, number, length)
-        except StoreError:
-            return False
-        return True
-
-    def _refuse_set_aside(self, entries: Iterable[Entry]) -> None:
-        """Raise the ImageError of the first image that was set aside."""
-        for entry in entries:
-            if entry.status == SET_ASIDE:
-                raise ImageError(self._images.paths[entry.row], entry.reason)
-
     # -- what is missing -------------------------------------------------------------------------
 
     def _finish(self, catalog: Catalog, content: Content, strict: bool) -> None:
@@ -288,26 +312,26 @@ class _Run:
         with Progress("extracting", len(content.entries), show=self._verbose) as bar:
             bar.step(content.n_done)
 
-            def look_at(entry: Entry, finding: Finding) -> None:
-                if strict and finding.trouble is not None:
-                    raise finding.trouble
+            def on_image(entry: Entry, finding: Finding) -> None:
+                if strict and finding.error is not None:
+                    raise finding.error
                 bar.step()
 
             first = len(content.shards())
             shards = self._by_threads if self._cluster is None else self._by_cluster
-            with closing(shards(images, first, look_at)) as work:
+            with closing(shards(images, first, on_image)) as work:
                 for entries in work:
                     catalog.commit(entries)
 
-    def _by_cluster(self, images: Images, first: int, look_at: LookAt) -> Shards:
+    def _by_cluster(self, images: Images, first: int, on_image: OnImage) -> Shards:
         assert self._cluster is not None
-        with room_in(self._folder) as room:
-            self._cluster.check({room: None})
-            yield from gather_shards(
-                self._cluster, self._describer, room, images, first, self._is_full, look_at
+        with make_staging_dir(self._folder) as staging_dir:
+            self._cluster.check({staging_dir: None})
+            yield from extract_shards(
+                self._cluster, self._describer, staging_dir, images, first, self._is_full, on_image
             )
 
-    def _by_threads(self, images: Images, first: int, look_at: LookAt) -> Shards:
+    def _by_threads(self, images: Images, first: int, on_image: OnImage) -> Shards:
         """Write shards one after the other, and yield the entries of each."""
         targets = (target for target, _ in images)
         described = ordered_map(self._describer.describe, targets, self._n_jobs)
@@ -317,7 +341,7 @@ class _Run:
             with ShardWriter(
                 self._folder, number, self.recipe.n_dims, self.recipe.stored_dtype
             ) as writer:
-                shard = self._fill(writer, number, work, look_at)
+                shard = self._fill(writer, number, work, on_image)
             yield shard
             n_done += len(shard)
             number += 1
@@ -327,12 +351,12 @@ class _Run:
         writer: ShardWriter,
         number: int,
         work: Iterator[tuple[Entry, Described]],
-        look_at: LookAt,
+        on_image: OnImage,
     ) -> tuple[Entry, ...]:
         """Append images to one shard until it is full or there are no more."""
         shard: list[Entry] = []
         for pending, (finding, values, positions) in work:
-            look_at(pending, finding)
+            on_image(pending, finding)
             shard.append(finding.entry(pending, number, writer.n_rows))
             writer.append(values, positions)
             if self._is_full(len(shard), writer.n_rows):

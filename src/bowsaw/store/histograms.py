@@ -9,29 +9,39 @@ The file holds
 - ``metadata``: JSON text: coding, sharpness, codebook and store digests, part, version.
 
 Histograms may be larger than memory, so rows are written to ``NAME.partial.npy`` through a memory
-map; ``NAME.partial.json`` tells how many are done and under which fingerprint. An interrupted run
-goes on from there. At the end the rows are copied into the ``.npz``, which appears whole or not at
-all. Nothing is pickled, and the same histograms give the same bytes.
+map. The checkpoint ``NAME.partial`` has the fingerprint and the number of rows that are done; it is
+written before the rows and removed after them, so rows without it are not ours. An interrupted run
+continues from there. At the end the rows are copied into the ``.npz``, which appears complete or
+not at all. Nothing is pickled, and the same histograms give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 import zipfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checkpoint import NpzReader, atomic_write, regular_bytes, translate_enospc
+from bowsaw.checkpoint import (
+    Checkpoint,
+    NpzReader,
+    atomic_write,
+    exclusive,
+    remove_checkpoint,
+    translate_enospc,
+)
 from bowsaw.errors import FormatError
-from bowsaw.store.lock import OutputLock
 from bowsaw.store.shards import header
 from bowsaw.validation import parse_json
 
@@ -44,7 +54,7 @@ FIELDS = {
     "words": (np.dtype(np.int64), 1),
     "metadata": (_TEXT, 0),
 }
-"""The arrays of a file, each with its dtype (texts of any length) and number of axes."""
+"""The arrays of a file, each with its dtype (text of any length) and number of axes."""
 
 _ROWS = np.dtype("<f4")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -63,7 +73,7 @@ class Histograms:
 
 
 class HistogramWriter:
-    """Rows that are written bit by bit and finished into one file.
+    """Rows that are written chunk by chunk and finished into one file; a context manager.
 
     Parameters
     ----------
@@ -71,45 +81,74 @@ class HistogramWriter:
         The ``.npz`` to make.
     shape : (int, int)
         n_images and n_words.
-    fingerprint : str
-        What the rows depend on; rows of an interrupted run with another fingerprint are not used.
+    fingerprint : mapping
+        Everything that the rows depend on, JSON-able.
+    overwrite : bool, default=False
+        Start again instead of refusing the rows of an interrupted run with another fingerprint.
 
     Raises
     ------
     BusyError
         When another process writes the same file.
+    MismatchError, FormatError
+        When an interrupted run had another fingerprint or cannot be read; it is kept.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "histograms.npz"
-    >>> writer = HistogramWriter(path, (1, 2), "example")
-    >>> writer.rows[:] = [[0.25, 0.75]]
-    >>> writer.mark_done(1)
-    >>> writer.finish(y=[0], classes=["sky"], paths=["sky/1.png"], words=[0, 1], metadata={})
+    >>> with HistogramWriter(path, (1, 2), {"codebook": "example"}) as writer:
+    ...     writer.rows[:] = [[0.25, 0.75]]
+    ...     writer.mark_done(1)
+    ...     writer.finish(y=[0], classes=["sky"], paths=["sky/1.png"], words=[0, 1], metadata={})
     >>> read_histograms(path).histograms.tolist()
     [[0.25, 0.75]]
     """
 
-    def __init__(self, path: str | PathLike[str], shape: tuple[int, int], fingerprint: str) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        shape: tuple[int, int],
+        fingerprint: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
+    ) -> None:
         self._path = Path(path)
+        self._note_path = self._path.with_name(self._path.name + ".partial")
         self._rows_path = self._path.with_name(self._path.name + ".partial.npy")
-        self._note_path = self._path.with_name(self._path.name + ".partial.json")
-        self._fingerprint = fingerprint
         self._header = header(_ROWS, *shape)
-        # Two that map the same rows would overwrite each other's, or cut them off and kill.
-        self._lock = OutputLock(self._rows_path)
-        self.n_done = self._found(shape)
-        if not self.n_done:
-            # The note first: one that outlives its rows would vouch for those that follow.
-            self._note_path.unlink(missing_ok=True)
-            self._reserve(shape)
-        self.rows: NDArray[np.float32] = np.memmap(
-            self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
-        )
+        shaped = {**fingerprint, "shape": [int(n) for n in shape]}
+        self._note = Checkpoint(self._note_path, shaped)
+        self._stack = ExitStack()
+        # Two writers that map the same rows would overwrite each other's.
+        self._stack.enter_context(exclusive(self._path))
+        try:
+            if os.path.lexists(self._rows_path) and not os.path.lexists(self._note_path):
+                raise FormatError(
+                    f"{self._rows_path} has no checkpoint beside it. Move it away; it has been "
+                    "left as it is."
+                )
+            if overwrite:
+                remove_checkpoint(self._note_path)
+            self.n_done = self._found(shape)
+            if not self.n_done:
+                self._note.save({"done": 0})
+                self._reserve(shape)
+            self.rows: NDArray[np.float32] = np.memmap(
+                self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
+            )
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def _reserve(self, shape: tuple[int, int]) -> None:
-        """Write zeros: a sparse file would meet a full disk inside the memory map, and kill."""
+        """Write zeros: a sparse file would meet a full disk inside the memory map, which kills."""
         block = bytes(2**20)
         left = _ROWS.itemsize * math.prod(shape)
         with translate_enospc(self._path):
@@ -120,29 +159,29 @@ class HistogramWriter:
                         left -= file.write(block[:left])
             except OSError:
                 self._rows_path.unlink(missing_ok=True)
+                remove_checkpoint(self._note_path)
                 raise
 
     def _found(self, shape: tuple[int, int]) -> int:
-        """Return how many rows are done; none where the files are missing, damaged or others."""
+        """Return the number of rows that are done; 0 where the rows are missing or damaged."""
+        saved = self._note.load()
+        n_done = saved[0].get("done") if saved else 0
+        if not isinstance(n_done, int) or not 0 <= n_done <= shape[0]:
+            raise FormatError(f"{self._note_path} has an impossible number of rows. Move it away.")
         n_bytes = len(self._header) + _ROWS.itemsize * math.prod(shape)
         try:
-            note = parse_json(regular_bytes(self._note_path))
-            n_done = min(max(int(note["done"]), 0), shape[0])
-            others = note["fingerprint"] != self._fingerprint
-            if others or self._rows_path.stat().st_size != n_bytes:
+            if self._rows_path.stat().st_size != n_bytes:
                 return 0
             with self._rows_path.open("rb") as file:
                 return n_done if file.read(len(self._header)) == self._header else 0
-        except (OSError, ValueError, LookupError, TypeError):
+        except OSError:
             return 0
 
     def mark_done(self, n_done: int) -> None:
-        """Put down that the first ``n_done`` rows are final."""
+        """Record that the first ``n_done`` rows are final."""
         self.rows.flush()  # type: ignore[attr-defined]
         self.n_done = n_done
-        note = {"fingerprint": self._fingerprint, "done": n_done}
-        with atomic_write(self._note_path) as file:
-            file.write(json.dumps(note).encode())
+        self._note.save({"done": n_done})
 
     def finish(
         self,
@@ -153,7 +192,7 @@ class HistogramWriter:
         words: ArrayLike,
         metadata: dict[str, Any],
     ) -> None:
-        """Make the file from the rows and what belongs to them."""
+        """Write the file from the rows and what belongs to them."""
         arrays = {
             "y": np.asarray(y, dtype=np.int64),
             "classes": np.asarray(classes, dtype=np.str_),
@@ -173,16 +212,26 @@ class HistogramWriter:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         del self.rows
         self._rows_path.unlink()
-        self._note_path.unlink(missing_ok=True)
-        self._lock.let_go()
+        remove_checkpoint(self._note_path)
+        self._stack.close()
 
 
 def read_histograms(path: str | PathLike[str]) -> Histograms:
-    """Read a histogram file, or raise a FormatError that says why it is not one."""
+    """Read a histogram file, or raise a FormatError with the reason.
+
+    Parameters
+    ----------
+    path : path-like
+        An ``.npz`` that ``bowsaw encode`` wrote.
+
+    Returns
+    -------
+    Histograms
+    """
     source = Path(path)
-    remedy = "Make it anew with «bowsaw encode»."
+    remedy = "Make it again with `bowsaw encode`."
     if not source.is_file():
-        raise FormatError(f"{source} is not a file. Make histograms with «bowsaw encode».")
+        raise FormatError(f"{source} is not a file. Make histograms with `bowsaw encode`.")
     try:
         with NpzReader(source) as archive:
             missing = sorted(set(FIELDS) - set(archive.names))
@@ -199,9 +248,9 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
         )
         _check_lengths(found)
     except Exception as error:
-        # Damaged bytes make the parsers below raise many kinds of exception; all mean the same.
-        told = " ".join(str(error).split())
-        raise FormatError(f"{source} cannot be read as histograms: {told}. {remedy}") from error
+        # Damaged bytes make the parsers below raise many types of exceptions; all mean the same.
+        reason = " ".join(str(error).split())
+        raise FormatError(f"{source} cannot be read as histograms: {reason}. {remedy}") from error
     return found
 
 
@@ -211,10 +260,10 @@ def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != ndim or (found != dtype and (found.kind != "U" or dtype != _TEXT)):
         raise ValueError(f"{name} is {found} of shape {array.shape}")
     if dtype == _TEXT and array.nbytes:
-        # NumPy makes texts of any numbers, and Python fails later, where such a text is printed.
+        # NumPy accepts any numbers as text, and Python fails later, where such a text is printed.
         codes = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(found.byteorder))
         if codes.max() > sys.maxunicode:
-            raise ValueError(f"{name} has a character that is none")
+            raise ValueError(f"{name} has an invalid character")
     return array
 
 
@@ -223,4 +272,4 @@ def _check_lengths(found: Histograms) -> None:
     if not len(found.y) == len(found.paths) == n_images or len(found.words) != n_words:
         raise ValueError("its arrays disagree in length")
     if n_images and not 0 <= found.y.min() <= found.y.max() < len(found.classes):
-        raise ValueError("y names a class that is not there")
+        raise ValueError("y has a class that does not exist")

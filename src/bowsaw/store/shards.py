@@ -1,21 +1,23 @@
 """Shards: the rows of a store, in plain ``.npy`` files.
 
 Shard 7 of a store is two files, ``shards/00007.npy`` with descriptors ``(n_rows, n_dims)`` and
-``positions/00007.npy`` with their places ``(n_rows, 3)``, float32. Anything that reads ``.npy``
+``positions/00007.npy`` with their positions ``(n_rows, 3)``, float32. Anything that reads ``.npy``
 reads them; bowsaw maps them into memory and never unpickles.
 
-A shard is written row by row into ``….npy.partial``, so no more than one picture's rows are held
-in memory. How many rows there will be is known only at the end, and ``.npy`` tells it at the
-beginning: the header has a fixed length of 128 bytes and is filled in last. Then the file is
-synced to disk and takes its name in one step. A file that has its name is therefore whole, though
-it counts only once the catalogue speaks of it: ``discard`` removes what the catalogue does not
-know.
+A shard is written row by row into ``….npy.partial``, so no more than the rows of one image are held
+in memory. The number of rows is known only at the end, and ``.npy`` has it at the beginning: the
+header has a fixed length of 128 bytes and is filled in last. Then the file is flushed to disk and
+renamed. A file under its final name is therefore complete, but counts only once the catalogue lists
+it: ``discard`` removes what the catalogue does not list.
 
-Several machines may write shards of one store. Each then has its partial files in a room of the
-run, ``pieces/…``, under names of their own. When the run ends the room goes, and with it the last
-word of a machine that everybody thought dead.
+Several machines may write shards of one store. Each then has its partial files in the staging
+folder of the run, ``segments/…``, under unique names. The folder is removed at the end of the run,
+and with it the files of machines that were given up.
 
 File names are made from numbers here, never taken from a catalogue.
+
+Bags that lie in a store are sent to a worker as ``ShardRefs``: the paths of the shards and the
+place of each bag, about 50 bytes per bag instead of its descriptors.
 """
 
 from __future__ import annotations
@@ -26,19 +28,20 @@ import re
 import shutil
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.bags import Bags
 from bowsaw.checkpoint import sync_folder, translate_enospc
-from bowsaw.errors import StoreError
+from bowsaw.errors import DataError, StoreError
 
 VALUES, POSITIONS = "shards", "positions"
-PIECES = "pieces"
-"""Where the rooms of runs on several machines are."""
+SEGMENTS = "segments"
+"""The folder of the staging folders of runs on several machines."""
 
 N_POSITION = 3
 _HEADER_BYTES = 128
@@ -47,7 +50,7 @@ _OURS = re.compile(r"(\d{5,})\.npy(\.partial)?")
 
 
 def shard_path(folder: Path, kind: str, number: int) -> Path:
-    """Return where shard ``number`` lies.
+    """Return the path of a shard.
 
     Examples
     --------
@@ -65,27 +68,25 @@ def header(dtype: np.dtype[Any], n_rows: int, n_columns: int) -> bytes:
     """
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}"
     magic: bytes = np.lib.format.magic(1, 0)
-    room = _HEADER_BYTES - len(magic) - 2
-    return magic + room.to_bytes(2, "little") + text.ljust(room - 1).encode("ascii") + b"\n"
+    left = _HEADER_BYTES - len(magic) - 2
+    return magic + left.to_bytes(2, "little") + text.ljust(left - 1).encode("ascii") + b"\n"
 
 
-def on_disk(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return ``dtype`` as it lies in a shard: little-endian on every machine."""
-    return dtype.newbyteorder("<")
+# -- writing -------------------------------------------------------------------------------------
 
 
 class _RowFile:
-    """A ``.npy`` file that grows row by row and appears under its name when it is whole."""
+    """A ``.npy`` file that grows row by row and appears under its name when it is complete."""
 
     def __init__(
-        self, path: Path, n_columns: int, dtype: np.dtype[Any], room: Path | None, sync: bool
+        self, path: Path, n_columns: int, dtype: np.dtype[Any], staging_dir: Path | None, sync: bool
     ) -> None:
         self._path = path
         self._sync = sync
         self._partial = path.with_name(path.name + ".partial")
-        if room is not None:
-            self._partial = room / f"{path.name}-{uuid.uuid4().hex}.partial"
-        self._dtype = on_disk(dtype)
+        if staging_dir is not None:
+            self._partial = staging_dir / f"{path.name}-{uuid.uuid4().hex}.partial"
+        self._dtype = dtype.newbyteorder("<")
         self._n_columns = n_columns
         self._n_rows = 0
         with translate_enospc(path):
@@ -112,8 +113,7 @@ class _RowFile:
                 sync_folder(self._path.parent)
 
     def abandon(self) -> None:
-        # Closing flushes, and so meets the full disk once more; the partial file goes anyway, to
-        # give its space back.
+        # Closing flushes, and so may meet the full disk again; the partial file is removed anyway.
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -129,12 +129,10 @@ class ShardWriter:
         The store.
     number : int
         Which shard; a file of that number is replaced.
-    n_dims : int
-        Dimensions of a descriptor.
-    dtype : dtype
+    n_dims, dtype
         Of the descriptors.
-    room : Path, optional
-        Where the partial files go, instead of beside the whole ones.
+    staging_dir : Path, optional
+        Where the partial files go; beside the complete ones by default.
     sync : bool, default=True
         Wait until the files are on disk.
     """
@@ -146,20 +144,21 @@ class ShardWriter:
         n_dims: int,
         dtype: np.dtype[Any],
         *,
-        room: Path | None = None,
+        staging_dir: Path | None = None,
         sync: bool = True,
     ) -> None:
         self.n_rows = 0
-        self._values = _RowFile(shard_path(folder, VALUES, number), n_dims, dtype, room, sync)
+        target = shard_path(folder, VALUES, number)
+        self._values = _RowFile(target, n_dims, dtype, staging_dir, sync)
         try:
             target = shard_path(folder, POSITIONS, number)
-            self._positions = _RowFile(target, N_POSITION, _FLOAT32, room, sync)
+            self._positions = _RowFile(target, N_POSITION, _FLOAT32, staging_dir, sync)
         except BaseException:
             self._values.abandon()
             raise
 
     def append(self, values: NDArray[Any], positions: NDArray[np.float32]) -> None:
-        """Add one picture's rows."""
+        """Add the rows of one image."""
         self._values.append(values)
         self._positions.append(positions)
         self.n_rows += len(values)
@@ -167,12 +166,7 @@ class ShardWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._values.finish()
@@ -182,46 +176,58 @@ class ShardWriter:
             self._positions.abandon()
 
 
+def discard(folder: Path, first: int) -> None:
+    """Remove shards from number ``first`` on, partial files and staging folders of a store.
+
+    The caller has proved, by its catalogue, that the folder is a store.
+    """
+    shutil.rmtree(folder / SEGMENTS, ignore_errors=True)
+    for kind in (VALUES, POSITIONS):
+        if not (folder / kind).is_dir():
+            continue
+        for path in sorted((folder / kind).iterdir()):
+            ours = _OURS.fullmatch(path.name)
+            if ours and (ours[2] or int(ours[1]) >= first):
+                try:
+                    path.unlink()
+                except PermissionError as error:
+                    raise StoreError(
+                        f"{path} cannot be replaced: {error.strerror}. Close the programs that "
+                        "read the store and run the same command again."
+                    ) from error
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
 def open_values(
     folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]
 ) -> NDArray[Any]:
-    """Map a shard's descriptors into memory, or raise a StoreError when they are not as told."""
+    """Map a shard's descriptors into memory, or raise a StoreError."""
     return open_rows(shard_path(folder, VALUES, number), n_rows, n_dims, dtype)
 
 
 def open_positions(folder: Path, number: int, n_rows: int) -> NDArray[np.float32]:
-    """Map a shard's positions into memory, or raise a StoreError when they are not as told."""
+    """Map a shard's positions into memory, or raise a StoreError."""
     return open_rows(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
 
 
-def is_shard(rows: NDArray[Any]) -> bool:
-    """Say whether an array is a shard's file, mapped into memory."""
-    return (
-        isinstance(rows, np.memmap)
-        and rows.filename is not None
-        and rows.offset == _HEADER_BYTES
-        and rows.base is not None
-        and not isinstance(rows.base, np.ndarray)
-    )
-
-
 def check_sizes(folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]) -> None:
-    """Raise a StoreError unless both files of a shard are there and as long as they must be."""
+    """Raise a StoreError unless both files of a shard have the right length."""
     _check_size(shard_path(folder, VALUES, number), n_rows, n_dims, dtype)
     _check_size(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
 
 
 def open_rows(path: Path, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Map one file into memory, or raise a StoreError when it is not as told."""
+    """Map one file into memory, or raise a StoreError when it is not as expected."""
     _check_size(path, n_rows, n_columns, dtype)
-    kind = on_disk(dtype)
+    on_disk = dtype.newbyteorder("<")
     try:
         with path.open("rb") as file:
-            # The header is compared, not interpreted, so a forged one can do nothing.
-            if file.read(_HEADER_BYTES) != header(kind, n_rows, n_columns):
-                shape = (n_rows, n_columns)
-                raise _damaged(path, f"its header does not say {dtype} {shape}")
-            return np.memmap(file, kind, "r", _HEADER_BYTES, (n_rows, n_columns))
+            # The header is compared, not interpreted, so a forged one has no effect.
+            if file.read(_HEADER_BYTES) != header(on_disk, n_rows, n_columns):
+                raise _damaged(path, f"its header is not {dtype} {(n_rows, n_columns)}")
+            return np.memmap(file, on_disk, "r", _HEADER_BYTES, (n_rows, n_columns))
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise StoreError(
@@ -248,19 +254,127 @@ def _damaged(path: Path, reason: str) -> StoreError:
     )
 
 
-def discard(folder: Path, first: int) -> None:
-    """Remove shards from number ``first`` on, partial files and rooms; touch nothing else."""
-    shutil.rmtree(folder / PIECES, ignore_errors=True)
-    for kind in (VALUES, POSITIONS):
-        if not (folder / kind).is_dir():
-            continue
-        for path in sorted((folder / kind).iterdir()):
-            ours = _OURS.fullmatch(path.name)
-            if ours and (ours[2] or int(ours[1]) >= first):
-                try:
-                    path.unlink()
-                except PermissionError as error:
-                    raise StoreError(
-                        f"{path} cannot be replaced: {error.strerror}. Close the programs that "
-                        "read the store and run the same command again."
-                    ) from error
+# -- references ----------------------------------------------------------------------------------
+
+
+def _is_shard(rows: NDArray[Any]) -> bool:
+    return (
+        isinstance(rows, np.memmap)
+        and rows.filename is not None
+        and rows.offset == _HEADER_BYTES
+        and rows.base is not None
+        and not isinstance(rows.base, np.ndarray)
+    )
+
+
+@dataclass(frozen=True)
+class ShardRefs:
+    """Where bags of a store lie: bag i is rows ``start[i] : start[i] + counts[i]`` of its shard.
+
+    Attributes
+    ----------
+    files : tuple of (str, int)
+        The absolute path of each shard's descriptors, and its number of rows.
+    shard, start, counts : ndarray of int64, shape (n_bags,)
+        The place of each bag: a position in ``files``, its first row and its rows.
+    n_dims, dtype, scale
+        Of the descriptors.
+    """
+
+    files: tuple[tuple[str, int], ...]
+    shard: NDArray[np.int64]
+    start: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    n_dims: int
+    dtype: str
+    scale: float
+
+    @classmethod
+    def of(cls, bags: Bags) -> ShardRefs:
+        """Return where bags lie, or raise a DataError when they are not in a store.
+
+        Examples
+        --------
+        >>> ShardRefs.of(Bags([[1.0]]))
+        Traceback (most recent call last):
+        ...
+        bowsaw.errors.DataError: a cluster reads descriptors from a store; these 1 bags are in ...
+        """
+        arrays, shard, start, counts = bags.places()
+        if not all(map(_is_shard, arrays)):
+            raise DataError(
+                f"a cluster reads descriptors from a store; these {len(bags)} bags are in the "
+                "memory of this process. Extract them to a store and give its bags, or leave "
+                "parallel out."
+            )
+        files = tuple((str(array.filename), len(array)) for array in arrays)
+        return cls(files, shard, start, counts, bags.n_dims, bags.dtype.name, bags.scale)
+
+    def landmarks(self) -> dict[Path, int | None]:
+        """Return the first and the last file with their sizes, to check that workers see them."""
+        ends = {Path(self.files[i][0]): i for i in (0, -1)}
+        return {path: path.stat().st_size for path in ends}
+
+    def bags(self, first: int, last: int) -> ShardRefs:
+        """Return the references of some of the bags."""
+        return self._select(self.shard[first:last], self.start[first:last], self.counts[first:last])
+
+    def rows(self, start: int, stop: int, offsets: NDArray[np.int64]) -> ShardRefs:
+        """Return the references of rows ``start`` to ``stop`` of bags with these offsets."""
+        first = int(np.searchsorted(offsets, start, side="right")) - 1
+        last = int(np.searchsorted(offsets, stop, side="left"))
+        begin = np.maximum(offsets[first:last], start)
+        end = np.minimum(offsets[first + 1 : last + 1], stop)
+        return self._select(
+            self.shard[first:last],
+            self.start[first:last] + begin - offsets[first:last],
+            end - begin,
+        )
+
+    def around(
+        self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> tuple[ShardRefs, NDArray[np.int64]]:
+        """Return the references of the bags of some rows (ascending), and the rows among them."""
+        touched, owner = np.unique(
+            np.searchsorted(offsets, numbers, side="right") - 1, return_inverse=True
+        )
+        counts = self.counts[touched]
+        begins = np.cumsum(counts) - counts
+        refs = self._select(self.shard[touched], self.start[touched], counts)
+        return refs, numbers - offsets[touched][owner] + begins[owner]
+
+    def _select(
+        self, shard: NDArray[np.int64], start: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> ShardRefs:
+        used, place = np.unique(shard, return_inverse=True)
+        files = tuple(self.files[i] for i in used)
+        return ShardRefs(
+            files, place.astype(np.int64), start, counts, self.n_dims, self.dtype, self.scale
+        )
+
+    def open(self) -> Bags:
+        """Map the files into memory; raises a StoreError when one has changed."""
+        dtype: np.dtype[Any] = np.dtype(self.dtype)
+        arrays = [open_rows(Path(path), n, self.n_dims, dtype) for path, n in self.files]
+        empty = np.empty((0, self.n_dims), dtype)
+        return Bags.from_pieces(
+            arrays or [empty], self.shard, self.start, self.counts, scale=self.scale
+        )
+
+
+def rows_at(bags: Bags, numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """Return chosen rows (ascending) of all descriptors, reading only the pages they lie in.
+
+    Examples
+    --------
+    >>> bags = Bags([[1.0], [2.0], [3.0]], [0, 1, 3])
+    >>> rows_at(bags, np.array([0, 2])).tolist()
+    [[1.0], [3.0]]
+    """
+    out = np.empty((len(numbers), bags.n_dims), dtype=bags.dtype)
+    offsets = bags.offsets
+    owner = np.searchsorted(offsets, numbers, side="right") - 1
+    touched, begins = np.unique(owner, return_index=True)
+    for bag, begin, end in zip(touched, begins, [*begins[1:], len(numbers)], strict=True):
+        out[begin:end] = bags[int(bag)][numbers[begin:end] - offsets[bag]]
+    return out

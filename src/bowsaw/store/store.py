@@ -1,18 +1,16 @@
-"""Store: what ``extract`` made, as users open it.
+"""Store: the result of ``extract``, open for reading.
 
-Opening reads the catalogue (checked, read-only, held in memory from then on) and compares the
-length of every shard's file; no descriptor is read and no file stays open. ``bags`` maps the
-shards into memory when first asked for, and pages come from disk as they are used.
+Opening reads the catalogue (checked, read-only, then held in memory) and compares the length of
+every shard's file; no descriptor is read and no file stays open. ``bags`` maps the shards into
+memory when first used, and pages come from disk as they are needed.
 
-Only usable images are handed out: ``bags``, ``y``, ``paths`` and ``sizes`` have one entry for
-each of them, in the same order, so rows never slip. Images that were set aside are in
-``set_aside``. A class whose images were all set aside keeps its name in ``classes``, so that a
-label means the same class whether or not its neighbours could be read; no ``y`` points to it.
+``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. Images
+that were set aside are in ``set_aside``. A class whose images were all set aside keeps its name in
+``classes``, so that labels do not shift; no ``y`` points to it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 import os
@@ -24,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
+from bowsaw.checkpoint import json_digest
 from bowsaw.errors import StoreError
 from bowsaw.images.split import Split, split_by_class
-from bowsaw.store.catalog import read_catalog
-from bowsaw.store.content import OK, SET_ASIDE, n_rows
+from bowsaw.store.catalog import OK, SET_ASIDE, n_rows, read_catalog
 from bowsaw.store.shards import check_sizes, open_positions, open_values
 
 
@@ -90,11 +88,11 @@ class Store:
         """Open a finished store; the same as ``Store(path)``."""
         return cls(path)
 
-    # -- the usable images, row by row -----------------------------------------------------------
+    # -- usable images ---------------------------------------------------------------------------
 
     @cached_property
     def bags(self) -> Bags:
-        """The descriptors of the usable images, on disk: choosing among them moves nothing."""
+        """The descriptors of the usable images, on disk: choosing among them copies nothing."""
         n_dims, dtype = self._recipe.n_dims, self._recipe.stored_dtype
         shards = [
             open_values(self._folder, number, length, n_dims, dtype)
@@ -113,7 +111,7 @@ class Store:
 
     @property
     def y(self) -> NDArray[np.int64]:
-        """The label of each usable image, a place in ``classes``, ``(n_usable,)``."""
+        """The label of each usable image, a position in ``classes``, ``(n_usable,)``."""
         return self._column("label")
 
     @property
@@ -145,10 +143,10 @@ class Store:
         return shards
 
     def _refuse_change(self) -> None:
-        """Raise when shards mapped just now may not be those that the catalogue told of.
+        """Raise when the shards just mapped may not be those that the catalogue listed.
 
-        A writer changes the catalogue before it touches a shard, so asking after the mapping is
-        enough; what is mapped stays as it is.
+        A writer changes the catalogue before it touches a shard, so checking after the mapping is
+        enough; what is mapped does not change.
         """
         if read_catalog(self._folder) != self._content:
             raise StoreError(
@@ -158,7 +156,7 @@ class Store:
     def _column(self, name: str) -> NDArray[np.int64]:
         return np.array([getattr(entry, name) for entry in self._usable], dtype=np.int64)
 
-    # -- the whole -------------------------------------------------------------------------------
+    # -- the store -------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
@@ -167,7 +165,7 @@ class Store:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of all classes, also of those whose images were all set aside."""
+        """The names of all classes, including those whose images were all set aside."""
         return self._content.classes
 
     @property
@@ -177,7 +175,7 @@ class Store:
 
     @property
     def copies(self) -> list[tuple[str, ...]]:
-        """The paths of usable images that are the same file, bit for bit, a picture each."""
+        """Groups of paths of usable images whose files are identical."""
         alike: dict[str, list[str]] = {}
         for entry in self._usable:
             alike.setdefault(entry.digest or "", []).append(entry.path)
@@ -185,9 +183,8 @@ class Store:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What made the descriptors: a name and its parameters."""
-        described: dict[str, Any] = json.loads(self._recipe.description)
-        return described
+        """The name and the parameters of the descriptor."""
+        return dict(json.loads(self._recipe.description))
 
     @property
     def scale(self) -> float:
@@ -206,13 +203,9 @@ class Store:
 
     @cached_property
     def digest(self) -> str:
-        """A name of what the store hands out: descriptor, classes, paths, labels and images."""
-        told = [
-            self._recipe.fingerprint,
-            self.classes,
-            [(e.path, e.label, e.digest) for e in self._usable],
-        ]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        """SHA-256 of the descriptor, classes, paths, labels and images of the store."""
+        images = [(e.path, e.label, e.digest) for e in self._usable]
+        return json_digest([self._recipe.fingerprint, self.classes, images])
 
     def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
         """Split the usable images class by class; see ``ImageFolder.split``."""

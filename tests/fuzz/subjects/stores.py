@@ -37,7 +37,7 @@ from bowsaw.images.folder import ImageFolder
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.trail import Stop, TrailFile
 from bowsaw.store import Store, extract
-from bowsaw.store.content import Recipe
+from bowsaw.store.catalog import Recipe
 from bowsaw.store.histograms import Histograms, HistogramWriter, read_histograms
 
 # -- stores ----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _check_store(data: bytes, found: tuple[Store, Any], folder: Path) -> None:
 def _histogram_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "h.npz"
-        writer = HistogramWriter(path, (3, 2), "f")
+        writer = HistogramWriter(path, (3, 2), {"name": "f"})
         writer.rows[:] = [[0.25, 0.75], [1, 0], [0, 1]]
         writer.mark_done(3)
         writer.finish(
@@ -164,10 +164,10 @@ def _check_histograms(data: bytes, found: Histograms, folder: Path) -> None:
 def _partial_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "h.npz"
-        writer = HistogramWriter(path, (3, 2), "f")
+        writer = HistogramWriter(path, (3, 2), {"name": "f"})
         writer.rows[:2] = [[0.25, 0.75], [1, 0]]
         writer.mark_done(2)
-        names = ("h.npz.partial.npy", "h.npz.partial.json")
+        names = ("h.npz.partial.npy", "h.npz.partial")
         return [pack({name: (Path(folder) / name).read_bytes() for name in names})]
 
 
@@ -177,7 +177,7 @@ def _read_partial(data: bytes, folder: Path) -> HistogramWriter:
     place.mkdir()
     _filled.pop(place, None)
     fill(unpack(data), place)
-    return HistogramWriter(place / "h.npz", (3, 2), "f")
+    return HistogramWriter(place / "h.npz", (3, 2), {"name": "f"})
 
 
 def _check_partial(data: bytes, writer: HistogramWriter, folder: Path) -> None:
