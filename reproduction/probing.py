@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bowsaw.checkpoint import exclusive
 from bowsaw.comparison.bench import Bench
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.records import Ledger, Run, read_run
-from bowsaw.store.lock import only_writer
 from reproduction.probes import PROBES, probe_line
 
 
@@ -43,7 +43,7 @@ def probe(
     Run
         All records of the folder.
     """
-    with only_writer(folder, "run"):
+    with exclusive(folder, "run"):
         ledger = Ledger(folder / "probes.jsonl")
         ledger.mend()
         done = {(line["probe"], line["set"]) for line in read_run(folder).probes}

@@ -7,6 +7,7 @@ import pytest
 from tests.comparison.toys import timeless, toys
 
 import bowsaw as bs
+from bowsaw.checkpoint import exclusive
 from bowsaw.comparison.bench import Bench
 from bowsaw.comparison.collection import Panel
 from bowsaw.comparison.crew import WorkerError
@@ -17,7 +18,6 @@ from bowsaw.errors import BusyError, DataError, FormatError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.report.page import write_page
 from bowsaw.report.page_details import Painter
-from bowsaw.store.lock import only_writer
 
 ASKED = {
     "words": [16, 8],
@@ -213,7 +213,7 @@ def test_other_images_of_the_same_name_are_refused(tmp_path):
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     (tmp_path / "run").mkdir()
-    with only_writer(tmp_path / "run"), pytest.raises(BusyError, match="another process"):
+    with exclusive(tmp_path / "run"), pytest.raises(BusyError, match="another process"):
         arena([toys()], tmp_path / "run", **ASKED)
 
 

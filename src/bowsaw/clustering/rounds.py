@@ -33,8 +33,8 @@ from bowsaw.bags import Bags
 from bowsaw.clustering._lloyd_kernel import add_rows
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import ordered_map
-from bowsaw.parallel.cluster import Cluster
-from bowsaw.store.located import Located, rows_at
+from bowsaw.parallel.dask import Cluster
+from bowsaw.store.shards import ShardRefs, rows_at
 
 PART_ROWS = 16384
 GROUP_PARTS, MOST_GROUPS = 4, 4096
@@ -209,7 +209,7 @@ class RemoteRows:
         self._bags = bags
         self._cluster = cluster
         self._chosen = chosen
-        self._located = Located.of(bags)
+        self._located = ShardRefs.of(bags)
         self._offsets = bags.offsets
         self.n_descriptors = bags.n_descriptors if chosen is None else len(chosen)
         self._group_rows = PART_ROWS * parts_in_group(self.n_descriptors)
@@ -247,12 +247,12 @@ class RemoteRows:
         for future in self._held:
             future.release()
 
-    def _groups(self) -> Iterator[tuple[int, Located]]:
+    def _groups(self) -> Iterator[tuple[int, ShardRefs]]:
         for number, start in enumerate(range(0, self.n_descriptors, self._group_rows)):
             stop = min(start + self._group_rows, self.n_descriptors)
             yield number, self._located.rows(start, stop, self._offsets)
 
-    def _shares(self, chosen: NDArray[np.int64]) -> Iterator[tuple[int, Located, NDArray[Any]]]:
+    def _shares(self, chosen: NDArray[np.int64]) -> Iterator[tuple[int, ShardRefs, NDArray[Any]]]:
         for number, start in enumerate(range(0, len(chosen), self._group_rows)):
             rows = chosen[start : start + self._group_rows]
             yield number, *self._located.around(rows, self._offsets)
@@ -267,16 +267,16 @@ def draw_numbers(n: int, n_drawn: int, rng: np.random.Generator) -> NDArray[np.i
 # -- on workers ------------------------------------------------------------------------------------
 
 
-def read_share(share: tuple[int, Located, NDArray[np.int64]]) -> tuple[int, NDArray[Any]]:
+def read_share(share: tuple[int, ShardRefs, NDArray[np.int64]]) -> tuple[int, NDArray[Any]]:
     """Read the sampled rows of a group."""
     number, located, rows = share
     return number, rows_at(located.open(), rows)
 
 
-def sum_group(group: tuple[int, Located | NDArray[Any]], search: WordSearch, name: str) -> Sums:
+def sum_group(group: tuple[int, ShardRefs | NDArray[Any]], search: WordSearch, name: str) -> Sums:
     """Assign a group of the descriptors and sum up."""
     number, where = group
-    n_rows = int(where.counts.sum()) if isinstance(where, Located) else len(where)
+    n_rows = int(where.counts.sum()) if isinstance(where, ShardRefs) else len(where)
     guess = _guesses.take((name, number), n_rows)
     limits = [(s, min(s + PART_ROWS, n_rows)) for s in range(0, n_rows, PART_ROWS)]
     parts = (
@@ -288,13 +288,13 @@ def sum_group(group: tuple[int, Located | NDArray[Any]], search: WordSearch, nam
     return total
 
 
-def _open_parts(where: Located | NDArray[Any], limits: list[tuple[int, int]]) -> Iterator[Bags]:
+def _open_parts(where: ShardRefs | NDArray[Any], limits: list[tuple[int, int]]) -> Iterator[Bags]:
     """Yield the parts of a group, one open at a time.
 
     Dask counts pages of mapped files as memory of the worker: a large group that stays open would
     pause or kill it.
     """
-    if not isinstance(where, Located):
+    if not isinstance(where, ShardRefs):
         yield from (Bags(where[start:stop]) for start, stop in limits)
         return
     offsets = np.concatenate(([0], np.cumsum(where.counts)))

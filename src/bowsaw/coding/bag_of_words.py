@@ -31,12 +31,10 @@ from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import check_sharpness, sharpness_for, soft_histograms
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.nearest.search import WordSearch
-from bowsaw.parallel.cluster import Cluster, connected
-from bowsaw.parallel.dealing import block_size
-from bowsaw.parallel.estimator import OnCluster
+from bowsaw.parallel.dask import Cluster, OnCluster, block_size, connected
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from
-from bowsaw.store.located import Located
+from bowsaw.store.shards import ShardRefs
 from bowsaw.validation import check_choice, check_length, check_real
 
 CHUNK_BAGS = 128
@@ -372,7 +370,7 @@ def _code_on_cluster(
     cluster: Cluster, bags: Bags, coder: Coder
 ) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
     """Yield ``(first bag, histograms)`` of consecutive chunks, coded by the workers."""
-    located = Located.of(bags)
+    located = ShardRefs.of(bags)
     cluster.check(located.landmarks())
     size = block_size(len(bags))
     starts = range(0, len(bags), size)
@@ -384,7 +382,7 @@ def _code_on_cluster(
         yield from zip(starts, histograms, strict=True)
 
 
-def _code_chunk(located: Located, coder: Coder) -> NDArray[np.float32]:
+def _code_chunk(located: ShardRefs, coder: Coder) -> NDArray[np.float32]:
     return coder.code(located.open())
 
 

@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bowsaw.checkpoint import exclusive
 from bowsaw.comparison.bench import Bench
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.crew import measure_together
@@ -49,7 +50,6 @@ from bowsaw.errors import ParameterError
 from bowsaw.evaluation.fingerprint import versions
 from bowsaw.parallel import available_cores, effective_jobs
 from bowsaw.random_streams import check_seed
-from bowsaw.store.lock import only_writer
 from bowsaw.validation import check_int
 
 SIZES = (10, 20, 50, 100, 200, 500)
@@ -174,7 +174,7 @@ def arena(
         raise ParameterError("collections must be at least one, each of a name of its own.")
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
-    with only_writer(where, "run"):
+    with exclusive(where, "run"):
         about = _about(where, plan, sets, kind, command, dict(kmeans or {}))
         n_threads = effective_jobs(n_jobs)
         n_workers = max(1, min(n_threads, check_int(workers, "workers", 1)))
