@@ -11,7 +11,6 @@ from tests.oracles import ranking as oracle
 from bowsaw.nearest._ranking_kernel import (
     MANY,
     ScoreError,
-    _error,
     _group_tops,
     _limit,
     _order,
@@ -69,10 +68,9 @@ def test_as_many_tops_as_are_wanted_reach_the_limit(values, data):
         assert (top >= larger[0]).sum() < n_wanted
 
 
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 100, MANY - 1, MANY, MANY + 1, 2 * MANY])
-@pytest.mark.parametrize("levels", [1, 3, 10_000])
-@pytest.mark.parametrize("spare", [0, 5, 40])
-def test_the_order_is_falling_and_equal_keys_keep_theirs(random, n, levels, spare):
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 100, MANY, MANY + 1])
+@pytest.mark.parametrize(("levels", "spare"), [(1, 5), (3, 0), (10_000, 40)])
+def test_the_order_is_falling_and_stable(random, n, levels, spare):
     # What lies behind the first n keys is any rubbish, larger than all of them here.
     keys = np.full(n + spare, 1e6, np.float32)
     keys[:n] = random.integers(0, levels, n)
@@ -80,15 +78,6 @@ def test_the_order_is_falling_and_equal_keys_keep_theirs(random, n, levels, spar
     order = np.empty(n + spare, np.int32)
     _order(keys, n, order)
     np.testing.assert_array_equal(order[:n], expected)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 20, 60])
-def test_a_run_is_sorted_by_distance_and_then_by_position(random, n):
-    words, row = integers(random, 60, 3), integers(random, 3)
-    chosen = random.permutation(60)[:n].astype(np.int32)
-    expected = oracle.by_distance(row, words, chosen.tolist())
-    _settle_run(row, words, chosen)
-    assert chosen.tolist() == expected
 
 
 def test_a_run_of_distances_that_differ_by_rounding_alone_is_sorted_as_they_round(random):
@@ -102,20 +91,17 @@ def test_a_run_of_distances_that_differ_by_rounding_alone_is_sorted_as_they_roun
     assert expected != list(range(150))
     _settle_run(row, words, chosen)
     assert chosen.tolist() == expected
+    # Whole numbers have ties, which the position decides.
+    words, row = integers(random, 60, 3), integers(random, 3)
+    chosen = random.permutation(60)[:20].astype(np.int32)
+    expected = oracle.by_distance(row, words, chosen.tolist())
+    _settle_run(row, words, chosen)
+    assert chosen.tolist() == expected
 
 
-def test_the_error_grows_with_row_and_word():
-    # relative · (‖x‖ ‖c‖ + ‖c‖²) + far · ‖x‖² + least, and a little more.
-    exact = 1e-6 * (3.0 * 2.0 + 4.0) + 1e-12 * 9.0 + 1e-30
-    found = _error(9.0, 2.0, ScoreError(1e-6, 1e-12, 1e-30, 2.0))
-    assert exact < found < 1.001 * exact
-
-
-@pytest.mark.parametrize("n_words", [1, 2, 20, 61])
-@pytest.mark.parametrize("n_ranked", [1, 2, 7, 20])
+@pytest.mark.parametrize(("n_words", "n_ranked"), [(1, 1), (2, 2), (20, 7), (61, 2), (61, 20)])
 def test_exact_scores_are_ranked_to_the_last(random, n_words, n_ranked):
     rows, words = integers(random, 30, 4), integers(random, n_words, 4)
-    n_ranked = min(n_ranked, n_words)
     expected = oracle.ranked(rows, words)[:, :n_ranked]
     for n_groups in sorted({n_ranked, min(2 * n_ranked + 1, n_words), n_words}):
         np.testing.assert_array_equal(ranked(rows, words, n_ranked, n_groups), expected)

@@ -65,27 +65,11 @@ def test_best_two_goes_on_where_the_last_tile_stopped(random):
 
 
 @pytest.mark.parametrize("n_dims", [1, 3, 8, 130])
-def test_squared_norms(random, n_dims):
-    rows = integers(random, 9, n_dims)
-    out = np.empty(9, dtype=np.float32)
-    squared_norms(rows, out)
-    np.testing.assert_array_equal(out, (rows**2).sum(axis=1))
-
-
-def test_squared_norms_of_a_part_of_the_columns(random):
-    room = integers(random, 9, 6)
-    expected = (room[:, :5] ** 2).sum(axis=1)
-    squared_norms(room[:, :5], room[:, 5])
-    np.testing.assert_array_equal(room[:, 5], expected)
-
-
-def test_score_guess(random):
-    rows, words = integers(random, 30, 6), integers(random, 8, 6)
-    scores, half_norms = scores_of(rows, words)
-    code = random.integers(0, 8, 30).astype(np.int32)
-    best = np.empty(30, dtype=np.float32)
-    score_guess(*tuples(rows, words, half_norms), best, code)
-    np.testing.assert_array_equal(best, (scores - half_norms[:, None])[code, np.arange(30)])
+def test_squared_norms_of_a_part_of_the_columns(random, n_dims):
+    table = integers(random, 9, n_dims + 1)
+    expected = (table[:, :n_dims] ** 2).sum(axis=1)
+    squared_norms(table[:, :n_dims], table[:, n_dims])
+    np.testing.assert_array_equal(table[:, n_dims], expected)
 
 
 def test_settle_decides_just_the_rows_that_are_open():
@@ -95,7 +79,7 @@ def test_settle_decides_just_the_rows_that_are_open():
     half_norms = np.array([4.5, 0.5, 0.5], dtype=np.float32)
     best = np.array([1.0, 4.5], dtype=np.float32)
     second = np.array([1.0, 2.5], dtype=np.float32)
-    # Wrong on purpose: an open row is decided anew, a certain one is left as it was found.
+    # Wrong on purpose: an open row is decided again, a certain one is not.
     code = np.array([2, 2], dtype=np.int32)
     settled = settle(*tuples(rows, words, half_norms, 0.1), best, second, code)
     assert settled == 1
@@ -114,7 +98,7 @@ def test_settle_looks_at_every_word_within_the_error(random):
 
 
 @pytest.mark.parametrize("n_words", [1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP + 5])
-@pytest.mark.parametrize("looseness", [0.0, 0.5, 20.0])
+@pytest.mark.parametrize("looseness", [0.0, 20.0])
 def test_bounds_however_loose_lead_to_the_nearest_word(random, n_words, looseness):
     rows, words = integers(random, 50, 6), integers(random, n_words, 6)
     scores, half_norms = scores_of(rows, words)
@@ -122,20 +106,8 @@ def test_bounds_however_loose_lead_to_the_nearest_word(random, n_words, loosenes
     code = random.integers(0, n_words, 50).astype(np.int32)
     best = np.empty(50, dtype=np.float32)
     score_guess(*tuples(rows, words, half_norms), best, code)
+    np.testing.assert_array_equal(best, (scores - half_norms[:, None])[code, np.arange(50)])
     error = np.full(50, 0.01, dtype=np.float32)
     scan_bounds(bounds, 0, *tuples(rows, words, half_norms, 0.01), 3 * error, best, code)
     np.testing.assert_array_equal(code, oracle.nearest(rows, words))
     np.testing.assert_array_equal(best, (scores - half_norms[:, None]).max(axis=0))
-
-
-def test_bounds_in_tiles(random):
-    rows, words = integers(random, 50, 6), integers(random, 150, 6)
-    scores, half_norms = scores_of(rows, words)
-    code = np.full(50, 149, dtype=np.int32)
-    best = np.empty(50, dtype=np.float32)
-    score_guess(*tuples(rows, words, half_norms), best, code)
-    error = np.full(50, 0.01, dtype=np.float32)
-    for begin, end in ((0, 1), (1, 70), (70, 150)):
-        tile = scores[begin:end]
-        scan_bounds(tile, begin, *tuples(rows, words, half_norms, 0.01), error, best, code)
-    np.testing.assert_array_equal(code, oracle.nearest(rows, words))
