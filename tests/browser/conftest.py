@@ -10,33 +10,21 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.browser.chromium import REQUIRED, find_chromium, is_required
-from tests.browser.recomputing import Recomputed
+from tests.browser.visiting import Records
 from tests.report.made_run import made_run
 
-from bowsaw.comparison.records import read_run
-from bowsaw.report.page import write_page
-from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
+from bowsaw.report import Section, table, write_page
 
-HERE = Path(__file__).parent
-WITHOUT_BROWSER = {"test_chromium.py", "test_left_out.py"}
-FLAGS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 collect_ignore = (
     []
     if find_chromium() or is_required()
-    else [path.name for path in HERE.glob("test_*.py") if path.name not in WITHOUT_BROWSER]
+    else [p.name for p in Path(__file__).parent.glob("test_*.py") if p.name != "test_chromium.py"]
 )
 RUNS: dict[str, dict[str, Any]] = {
-    "compare": {},
-    "reproduce": {"large": True, "sizes": [10, 20, 50], "splits": 2},
+    "small": {},
+    "large": {"large": True, "sizes": [10, 20, 50], "splits": 2},
     "without details": {"details": False, "splits": 2},
     "one split": {"splits": 1, "sizes": [20]},
 }
@@ -45,26 +33,26 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="session")
 def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Give the page of a run by name; it lies in its run's folder and is made when first asked."""
+    """Return the page of a run by name, in the run's folder; "large" has an additional section."""
 
     @cache
     def page_of(name: str) -> Path:
         folder = made_run(tmp_path_factory.mktemp("run"), **RUNS[name])
-        claims = [claims_section(verdicts(read_run(folder)))] if name == "reproduce" else []
-        return write_page(folder, extra=claims)
+        more = Section("Claims", "Of the paper.", table("Claims", ["Claim", "Found"], [["a", "b"]]))
+        return write_page(folder, extra=[more] if name == "large" else [])
 
     return page_of
 
 
 @pytest.fixture(scope="session")
-def numbers_of(page_of: Callable[[str], Path]) -> Callable[[str], Recomputed]:
-    """Give what the page of a run should say."""
-    return lambda name: Recomputed(page_of(name).parent)
+def records_of(page_of: Callable[[str], Path]) -> Callable[[str], Records]:
+    """Return the records of a run by name."""
+    return lambda name: Records(page_of(name).parent)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Give the machine's own Chromium, without a window, with a profile that is thrown away."""
+    """Start the machine's own Chromium, headless, with a temporary profile."""
     program = find_chromium()
     if program is None:
         pytest.fail(REQUIRED)

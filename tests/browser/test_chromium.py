@@ -1,4 +1,4 @@
-"""Where a browser is looked for, and what is said where there is none. These tests need none."""
+"""Where a browser is looked for, and what happens without one. These tests need none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.browser import chromium
 
+TOP = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.usefixtures("nothing_but_posix")
 
 
@@ -110,3 +111,23 @@ def test_only_the_word_require_requires_a_browser():
     assert chromium.is_required({"BOWSAW_BROWSER": "require"})
     assert not chromium.is_required({"BOWSAW_BROWSER": "if there"})
     assert not chromium.is_required({})
+
+
+@pytest.mark.parametrize(
+    ("select", "required", "code", "message"),
+    [
+        # With a worker, as make test runs it: the process that reports collects nothing itself.
+        (("-k", "require_requires", "-n", "1"), "", 0, chromium.LEFT_OUT),
+        (("-k", "sound_page"), "require", 1, chromium.REQUIRED),
+    ],
+)
+def test_a_run_without_a_browser_says_so(select, required, code, message):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/browser"]
+    nowhere = {"BOWSAW_CHROMIUM": "no-such-browser", "BOWSAW_BROWSER": required}
+    env = os.environ | nowhere
+    done = subprocess.run(
+        [*command, *select], cwd=TOP, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert message in done.stdout
+    assert done.stdout.count(chromium.LEFT_OUT) == (code == 0)

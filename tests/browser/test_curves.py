@@ -1,4 +1,4 @@
-"""Choosers and toggles of the curves: what is drawn and said belongs to what was chosen."""
+"""Controls and toggles of the curves: what is drawn belongs to what was chosen."""
 
 from __future__ import annotations
 
@@ -7,26 +7,17 @@ import re
 from itertools import product
 
 import pytest
-from tests.browser.recomputing import Key, Panel, Recomputed
-from tests.browser.visiting import Visit, visit
-
-from bowsaw.comparison.records import read_run
-from reproduction.verdicts import verdicts
+from tests.browser.visiting import Key, Panel, Records, Visit, visit
 
 PLACES = {"coding": "n_coding_words", "columns": "n_columns"}
 
 
 def choose_panel(seen: Visit, panel: Panel) -> None:
-    """Choose by what a reader reads, whatever separates thousands."""
-    labels = seen.at("#panel option").all_text_contents()
-    plain = [re.sub(r"(?<=\d)\s(?=\d)", "", label) for label in labels]
-    seen.at("#panel").select_option(
-        label=labels[plain.index(f"{panel[0]}, {panel[1]} coding, {panel[2]} words")]
-    )
+    label = f"{panel[0]}, {panel[1]} coding, {panel[2]:,} words"
+    seen.at("#panel").select_option(label=label)
 
 
 def choose(seen: Visit, chooser: str, value: str) -> None:
-    """Press a radio button as a hand does: on its label."""
     seen.at(f"#{chooser} label:has(input[value={value}])").click()
 
 
@@ -39,11 +30,11 @@ def points(seen: Visit) -> dict[Key, tuple[str, float, float]]:
             return [dataset.method, Number(one.dataset.size), one.getAttribute('aria-label'), e, f];
         })"""
     )
-    return {(method, size): (said, x, y) for method, size, said, x, y in found}
+    return {(method, size): (label, x, y) for method, size, label, x, y in found}
 
 
 def assert_on_a_line(places: list[tuple[float, float]]) -> None:
-    """Check that pixels follow numbers as on a scale: all on the line through the outermost two."""
+    """Check that pixels follow records as on a scale: all on the line through the outermost two."""
     (low, start), (high, end) = min(places), max(places)
     assert high > low
     assert abs(end - start) > 50
@@ -51,12 +42,12 @@ def assert_on_a_line(places: list[tuple[float, float]]) -> None:
         assert pixel == pytest.approx(start + (end - start) * (number - low) / (high - low), abs=1)
 
 
-def assert_shown(seen: Visit, numbers: Recomputed, panel: Panel, view: str, axis: str) -> None:
-    means, places = numbers.means(panel, view), numbers.places(panel, PLACES[axis])
+def assert_shown(seen: Visit, records: Records, panel: Panel, view: str, axis: str) -> None:
+    means, places = records.means(panel, view), records.places(panel, PLACES[axis])
     shown = points(seen)
     assert shown.keys() == {key for key in means if key[0] != "full"}
-    for key, (said, _, _) in shown.items():
-        assert float(re.search(r"accuracy (0\.\d{3})", said)[1]) == pytest.approx(
+    for key, (label, _, _) in shown.items():
+        assert float(re.search(r"accuracy (0\.\d{3})", label)[1]) == pytest.approx(
             means[key], abs=5.1e-4
         )
     assert_on_a_line([(means[key], y) for key, (_, _, y) in shown.items()])
@@ -71,20 +62,20 @@ def assert_shown(seen: Visit, numbers: Recomputed, panel: Panel, view: str, axis
     )
 
 
-def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, numbers_of):
-    numbers = numbers_of("compare")
-    with visit(browser, page_of("compare")) as seen:
+def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, records_of):
+    records = records_of("small")
+    with visit(browser, page_of("small")) as seen:
         seen.at("#numbers summary").click()
-        for panel, view in product(numbers.panels(), ("raw", "sqrt")):
+        for panel, view in product(records.panels(), ("raw", "sqrt")):
             choose_panel(seen, panel)
             choose(seen, "map", view)
             for axis in PLACES:
                 choose(seen, "axis", axis)
-                assert_shown(seen, numbers, panel, view, axis)
-            means = numbers.means(panel, view)
+                assert_shown(seen, records, panel, view, axis)
+            means = records.means(panel, view)
             table = seen.at("#numbers table:visible").first
             heads = table.locator("thead th").all_text_contents()[1:]
-            titles = {about["title"]: m for m, about in numbers.about["methods"].items()}
+            titles = {about["title"]: m for m, about in records.about["methods"].items()}
             for row in table.locator("tbody tr").all()[:-1]:
                 size, *cells = row.locator("th, td").all_text_contents()
                 for head, cell in zip(heads, cells, strict=True):
@@ -92,38 +83,38 @@ def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, numbers_of
                     assert float(cell.split(" ")[0]) == pytest.approx(mean, abs=5.1e-4)
 
 
-def test_every_panel_of_the_paper_can_be_chosen(browser, page_of, numbers_of):
-    numbers = numbers_of("reproduce")
-    with visit(browser, page_of("reproduce")) as seen:
-        assert len(numbers.panels()) == 8
-        for panel in numbers.panels():
+def test_every_panel_can_be_chosen(browser, page_of, records_of):
+    records = records_of("large")
+    with visit(browser, page_of("large")) as seen:
+        assert len(records.panels()) == 8
+        for panel in records.panels():
             choose_panel(seen, panel)
-            assert_shown(seen, numbers, panel, "sqrt", "coding")
-            means = numbers.means(panel, "sqrt")
-            said = seen.text("#answer .headline:visible")
-            size, mean = re.match(r"(\d+) words (?:keep|reach) (0\.\d+)", said).groups()
+            assert_shown(seen, records, panel, "sqrt", "coding")
+            means = records.means(panel, "sqrt")
+            label = seen.text("#answer .headline:visible")
+            size, mean = re.match(r"(\d+) words (?:keep|reach) (0\.\d+)", label).groups()
             assert float(mean) == pytest.approx(means["refinement", int(size)], abs=5.1e-4)
-            assert f"{means['full', panel[2]]:.3f}" in said
+            assert f"{means['full', panel[2]]:.3f}" in label
             costs = seen.text("#costs table:visible caption")
             assert panel[0] in costs
             assert f"{panel[1]} coding" in costs
 
 
-def test_even_steps_stand_evenly(browser, page_of, numbers_of):
-    numbers = numbers_of("compare")
-    panel = numbers.panels()[0]
-    places = numbers.places(panel, "n_coding_words")
-    with visit(browser, page_of("compare")) as seen:
+def test_even_steps_stand_evenly(browser, page_of, records_of):
+    records = records_of("small")
+    panel = records.panels()[0]
+    places = records.places(panel, "n_coding_words")
+    with visit(browser, page_of("small")) as seen:
         choose(seen, "scale", "linear")
         assert_on_a_line([(places[key], x) for key, (_, x, _) in points(seen).items()])
         choose(seen, "scale", "log")
-        assert_shown(seen, numbers, panel, "sqrt", "coding")
+        assert_shown(seen, records, panel, "sqrt", "coding")
 
 
-def test_toggles_hide_and_show_curves_by_hand_and_by_keyboard(browser, page_of, numbers_of):
-    methods = {method for method, _ in numbers_of("compare").means(("scenes", "hard", 200), "sqrt")}
+def test_toggles_hide_and_show_curves_by_mouse_and_keyboard(browser, page_of, records_of):
+    methods = {method for method, _ in records_of("small").means(("scenes", "hard", 200), "sqrt")}
     pruned = methods - {"full"}
-    with visit(browser, page_of("compare")) as seen:
+    with visit(browser, page_of("small")) as seen:
         assert set(seen.seen("#curves .curve")) == methods
         for method in pruned:
             box = seen.at(f"input[type=checkbox][data-toggle={method}]")
@@ -139,8 +130,8 @@ def test_toggles_hide_and_show_curves_by_hand_and_by_keyboard(browser, page_of, 
         assert "random" not in {method for method, _ in points(seen)}
 
 
-def test_points_speak_when_pointed_at_and_when_focused(browser, page_of):
-    with visit(browser, page_of("compare")) as seen:
+def test_points_have_tips_under_the_mouse_and_the_focus(browser, page_of):
+    with visit(browser, page_of("small")) as seen:
         first, second, *_ = seen.at("#curves .curve[data-method=refinement] .point:visible").all()
         assert not seen.at(".tip").is_visible()
         second.hover()
@@ -155,19 +146,7 @@ def test_points_speak_when_pointed_at_and_when_focused(browser, page_of):
         assert not seen.at(".tip").is_visible()
 
 
-def test_claims_are_answered_as_judged(browser, page_of):
-    path = page_of("reproduce")
-    judged = verdicts(read_run(path.parent))
-    with visit(browser, path) as seen:
-        answers = seen.at("#claims .claim .answer-word").all_text_contents()
-        assert [answer.lower() for answer in answers] == [verdict.answer for verdict in judged]
-        cards = seen.at("#claims .claim").all_text_contents()
-        for card, verdict in zip(cards, judged, strict=True):
-            assert verdict.claim in card
-            assert verdict.summary.partition(". ")[0] in card
-
-
-def test_the_theme_button_changes_the_page_and_is_forgotten(browser, page_of):
+def test_the_theme_button_changes_the_page_and_is_not_remembered(browser, page_of):
     with visit(browser, page_of("without details")) as seen:
         paper = "getComputedStyle(document.body).backgroundColor"
         light = seen.page.evaluate(paper)

@@ -1,4 +1,4 @@
-"""The page opens and stays quiet, whatever is chosen and whatever things are called."""
+"""The page opens without errors, whatever is chosen and whatever names it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from tests.browser.visiting import Visit, visit
 from tests.report.made_run import made_run
 
-from bowsaw.report.page import write_page
+from bowsaw.report import write_page
 
 ALWAYS = {"answer", "curves", "panels", "confusion", "costs", "certificate", "provenance"}
 DRAWN = {"words", "image", "search"}
@@ -21,24 +21,24 @@ HOSTILE = [
 
 
 def choose_everything(seen: Visit) -> int:
-    """Use every control, all options of each, and return how often; a script is quick at it."""
+    """Use every option of every control, by script for speed; return how often."""
     return seen.page.evaluate(
         """() => {
             let used = 0;
-            const tell = (one, ...kinds) => {
+            const send = (one, ...kinds) => {
                 kinds.forEach(kind => one.dispatchEvent(new Event(kind, { bubbles: true })));
                 used += 1;
             };
             for (const menu of document.querySelectorAll('select')) {
                 for (const { value } of [...menu.options]) {
                     menu.value = value;
-                    tell(menu, 'input', 'change');
+                    send(menu, 'input', 'change');
                 }
             }
             for (const slider of document.querySelectorAll('input[type=range]')) {
                 for (let place = slider.min; place <= slider.max; place++) {
                     slider.value = place;
-                    tell(slider, 'input', 'change');
+                    send(slider, 'input', 'change');
                 }
             }
             for (const one of document.querySelectorAll('[type=radio], [type=checkbox], button')) {
@@ -46,7 +46,7 @@ def choose_everything(seen: Visit) -> int:
                 used += 1;
             }
             for (const point of document.querySelectorAll('#curves .curve .point')) {
-                tell(point, 'pointerenter', 'focus', 'blur', 'pointerleave');
+                send(point, 'pointerenter', 'focus', 'blur', 'pointerleave');
             }
             return used;
         }"""
@@ -56,15 +56,13 @@ def choose_everything(seen: Visit) -> int:
 @pytest.mark.parametrize(
     ("name", "sections"),
     [
-        ("compare", ALWAYS | DRAWN),
-        ("reproduce", ALWAYS | DRAWN | {"claims"}),
+        ("small", ALWAYS | DRAWN),
+        ("large", ALWAYS | DRAWN | {"claims"}),
         ("without details", ALWAYS),
         ("one split", ALWAYS | DRAWN),
     ],
 )
-def test_it_has_its_sections_and_works_without_complaint_or_network(
-    browser, page_of, name, sections
-):
+def test_it_has_its_sections_and_works_without_errors_or_network(browser, page_of, name, sections):
     with visit(browser, page_of(name)) as seen:
         assert set(seen.seen("main section")) == sections
         links = seen.at("nav a").evaluate_all("all => all.map(one => one.hash.slice(1))")
@@ -96,7 +94,7 @@ def test_it_forbids_itself_the_network(browser, page_of):
 
 def test_names_do_nothing(browser, tmp_path):
     folder = made_run(tmp_path, classes=HOSTILE, sizes=[10, 20], splits=1)
-    # The set, a method's title and the command are somebody's words, too.
+    # The set, a method's title and the command are a user's words, too.
     hostile = json.dumps(HOSTILE[0])
     for path in folder.glob("*.json*"):
         text = path.read_text("utf-8")
@@ -108,16 +106,16 @@ def test_names_do_nothing(browser, tmp_path):
         assert seen.page.evaluate("window.hostile") is None
         assert seen.at("[onerror], [onload]").count() == 0
         assert seen.complaints == []
-        # They are there all the same, as the text that they are.
+        # They are shown as text.
         assert seen.at("#confusion .classes tbody th").all_text_contents() == HOSTILE
         for place in ("#panel", "#curves .legend", "#provenance pre", "#image-before-said"):
             assert HOSTILE[0] in seen.at(place).text_content()
 
 
-@pytest.mark.parametrize("name", ["reproduce", "without details"])
-def test_without_scripts_there_are_figures_and_tables(browser, page_of, numbers_of, name):
+@pytest.mark.parametrize("name", ["large", "without details"])
+def test_without_scripts_there_are_figures_and_tables(browser, page_of, records_of, name):
     with visit(browser, page_of(name), scripts=False) as seen:
-        methods = {cell["method"] for cell in numbers_of(name).cells}
+        methods = {cell["method"] for cell in records_of(name).cells}
         assert set(seen.seen("#curves .curve")) == methods
         assert seen.at("#answer svg:visible").count() == 1
         for place in ("#confusion", "#costs"):
@@ -131,11 +129,11 @@ def test_without_scripts_there_are_figures_and_tables(browser, page_of, numbers_
 
 
 def test_print_shows_every_section_unfolded_and_no_control(browser, page_of):
-    with visit(browser, page_of("reproduce")) as seen:
+    with visit(browser, page_of("large")) as seen:
         sections = seen.seen("main section")
         folded = seen.at("details:visible").count()
         assert folded > 10
-        # Told at the moment when Chromium is about to lay the page out for paper.
+        # Counted when Chromium is about to lay the page out for paper.
         seen.page.evaluate(
             """addEventListener('beforeprint', () => {
                 window.unfolded = [...document.querySelectorAll('details table')]
