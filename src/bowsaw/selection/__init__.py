@@ -10,19 +10,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bowsaw.selection.base import Selector
-    from bowsaw.selection.merging import MergeTree, MergingSelector, merge_greedily
-    from bowsaw.selection.result import Selection
+    from bowsaw.selection.annealing import Annealing
+    from bowsaw.selection.base import Selection, Selector
+    from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
+    from bowsaw.selection.coverage import Coverage
+    from bowsaw.selection.merging import (
+        Bottleneck,
+        MergeTree,
+        MergingSelector,
+        bottleneck_tree,
+        merge_greedily,
+        word_class_table,
+    )
+    from bowsaw.selection.ranking import PresenceRanking
+    from bowsaw.selection.refinement import Refinement
 
 _HOMES = {
+    "Annealing": "annealing",
+    "Bottleneck": "merging",
+    "Coverage": "coverage",
+    "FarthestPoint": "baselines",
+    "KMeansAtSize": "baselines",
     "MergeTree": "merging",
     "MergingSelector": "merging",
-    "Selection": "result",
+    "PresenceRanking": "ranking",
+    "RandomSubset": "baselines",
+    "Refinement": "refinement",
+    "Selection": "base",
     "Selector": "base",
+    "bottleneck_tree": "merging",
     "merge_greedily": "merging",
+    "word_class_table": "merging",
 }
 
-__all__ = ["MergeTree", "MergingSelector", "Selection", "Selector", "merge_greedily"]
+__all__ = [
+    "Annealing",
+    "Bottleneck",
+    "Coverage",
+    "FarthestPoint",
+    "KMeansAtSize",
+    "MergeTree",
+    "MergingSelector",
+    "PresenceRanking",
+    "RandomSubset",
+    "Refinement",
+    "Selection",
+    "Selector",
+    "bottleneck_tree",
+    "merge_greedily",
+    "word_class_table",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,20 +1,20 @@
-r"""What a selector has to beat: codebooks of the small size that took no thought about classes.
+r"""Baselines: codebooks of the small size that ignore the classes.
 
-A comparison of selectors means little without these three. None of them looks at labels, all of
-them code with the small codebook alone.
+A comparison of selectors means little without these three. None of them uses labels, all of them
+code with the small codebook alone.
 
 - **RandomSubset**: any ``n_kept`` words are as likely as any other. On the benchmark images, where
-  the words are many and images are coded anew, this is a strong baseline.
+  the words are many and images are re-encoded, this is a strong baseline.
 - **FarthestPoint**: the k-centre heuristic of Gonzalez (1985). With kept words T, the next one is
 
   .. math:: \arg\max_{k \notin T}\ \min_{t \in T} \|c_k - c_t\|,
 
   the lowest position where several are equally far. The largest distance of a word to the nearest
-  kept one is at most twice the smallest that is possible with as many words, whatever the first
-  word is; ours starts at the word nearest to the mean word, so nothing is random. It favours
-  words at the rim of descriptor space.
-- **Retrained**: no selection at all, but k-means at the small size, which minimises the error of
-  quantisation. Its words are new, so they have new ids, from 0.
+  kept one is at most twice the smallest possible with as many words, for any first word; this
+  one starts at the word nearest to the mean word, so nothing is random. It favours words at the rim
+  of descriptor space.
+- **KMeansAtSize**: no selection, but k-means at the small size, which minimises the quantisation
+  error. Its words are new, so they have new ids, from 0.
 
 **Cost**: nothing; n_kept · n_words · n_dims operations; a k-means training at n_kept words.
 
@@ -25,7 +25,7 @@ them code with the small codebook alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,24 +34,23 @@ from bowsaw.bags import Bags, as_bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.base import Selector
-from bowsaw.selection.result import Selection
+from bowsaw.selection.base import Coding, Selection, Selector
 
 
 class RandomSubset(Selector):
-    """Keep words drawn at random, each subset as likely as any other.
+    """Keep a random subset of the words, each subset as likely as any other.
 
     Parameters
     ----------
     codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
+        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
     n_kept : int, default=50
-        How many words to keep.
+        Number of words to keep.
     coding : {"hard", "soft"}, default="hard"
         How ``transform`` codes.
     sharpness : float, default=40.0
         For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState or None, default=None
         The same seed keeps the same words.
     n_jobs : int or None, default=-1
         Threads of ``transform``.
@@ -60,43 +59,39 @@ class RandomSubset(Selector):
     --------
     >>> import numpy as np
     >>> import bowsaw as bs
-    >>> from bowsaw.selection.baselines import RandomSubset
     >>> book = bs.Codebook(np.eye(6), ids=[3, 5, 7, 9, 11, 13])
-    >>> saw = RandomSubset(book, n_kept=2, random_state=0).fit([np.eye(6)])
-    >>> saw.selection_.codes_with, saw.codebook_.n_words, saw.transform([np.eye(6)]).shape
+    >>> subset = bs.RandomSubset(book, n_kept=2, random_state=0).fit([np.eye(6)])
+    >>> subset.selection_.codes_with, subset.codebook_.n_words, subset.transform([np.eye(6)]).shape
     ('pruned', 2, (1, 2))
     """
 
+    name = "random"
     _needs_labels = False
-    _learns = False
+    _uses_bags = False
 
     def __init__(
         self,
-        codebook: Codebook | ArrayLike,
+        codebook: Any,
         n_kept: int = 50,
         *,
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Coding = "hard",
         sharpness: float = 40.0,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = -1,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
-        self.coding = coding
-        self.sharpness = sharpness
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         seed = seed_from(self.random_state)
-        drawn = stream(seed, "random subset").choice(book.n_words, n_kept, replace=False)
-        kept = book.ids[np.sort(drawn)]
+        drawn = stream(seed, "random subset").choice(codebook.n_words, n_kept, replace=False)
+        kept = codebook.ids[np.sort(drawn)]
         return Selection(
-            method="random subset",
+            method=self.name,
             codes_with="pruned",
-            codebook=book.only(kept),
+            codebook=codebook.only(kept),
             kept=kept,
             seed=seed,
             parameters={"n_kept": n_kept, "coding": self.coding},
@@ -109,9 +104,9 @@ class FarthestPoint(Selector):
     Parameters
     ----------
     codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
+        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
     n_kept : int, default=50
-        How many words to keep.
+        Number of words to keep.
     coding : {"hard", "soft"}, default="hard"
         How ``transform`` codes.
     sharpness : float, default=40.0
@@ -128,42 +123,28 @@ class FarthestPoint(Selector):
 
     Examples
     --------
-    >>> from bowsaw.selection.baselines import FarthestPoint
-    >>> saw = FarthestPoint([[0.0], [4.0], [5.0], [10.0]], n_kept=3).fit([[[1.0]]])
-    >>> saw.order_.tolist(), saw.selection_.kept.tolist(), saw.selection_.scores
+    >>> import bowsaw as bs
+    >>> far = bs.FarthestPoint([[0.0], [4.0], [5.0], [10.0]], n_kept=3).fit([[[1.0]]])
+    >>> far.order_.tolist(), far.selection_.kept.tolist(), far.selection_.scores
     ([2, 0, 3], [0, 2, 3], (-5.0, -5.0, -1.0))
     """
 
+    name = "farthest"
     _needs_labels = False
-    _learns = False
-
-    def __init__(
-        self,
-        codebook: Codebook | ArrayLike,
-        n_kept: int = 50,
-        *,
-        coding: Literal["hard", "soft"] = "hard",
-        sharpness: float = 40.0,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
+    _uses_bags = False
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
-        taken, radii = _farthest_first(book.words.astype(np.float64), n_kept)
-        self.order_ = book.ids[taken]
-        kept = book.ids[np.sort(taken)]
+        taken, radii = _farthest_first(codebook.words.astype(np.float64), n_kept)
+        self.order_ = codebook.ids[taken]
+        kept = codebook.ids[np.sort(taken)]
         return Selection(
-            method="farthest point",
+            method=self.name,
             codes_with="pruned",
-            codebook=book.only(kept),
+            codebook=codebook.only(kept),
             kept=kept,
-            scores=tuple((-radii / book.scale).tolist()),
+            scores=tuple((-radii / codebook.scale).tolist()),
             parameters={"n_kept": n_kept, "coding": self.coding},
         )
 
@@ -172,13 +153,19 @@ def _farthest_first(
     words: NDArray[np.float64], n_kept: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return positions in the order taken and, after each, the largest distance left."""
+
+    def squares_to(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Differences first: the product form would lose the distances of words that lie close.
+        total: NDArray[np.float64] = np.square(words - point).sum(axis=1)
+        return total
+
     taken = np.empty(n_kept, dtype=np.int64)
     radii = np.empty(n_kept, dtype=np.float64)
     gap = np.full(len(words), np.inf)
-    following = int(np.argmin(_squared_distances(words, words.mean(axis=0))))
+    following = int(np.argmin(squares_to(words.mean(axis=0))))
     for step in range(n_kept):
         taken[step] = following
-        np.minimum(gap, _squared_distances(words, words[following]), out=gap)
+        np.minimum(gap, squares_to(words[following]), out=gap)
         # Words that lie on a kept one have distance 0 and may still be taken; kept ones may not.
         gap[following] = -1.0
         following = int(np.argmax(gap))
@@ -186,24 +173,16 @@ def _farthest_first(
     return taken, radii
 
 
-def _squared_distances(
-    words: NDArray[np.float64], point: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    # Differences first: the product form would lose the distances of words that lie close.
-    total: NDArray[np.float64] = np.square(words - point).sum(axis=1)
-    return total
-
-
-class Retrained(Selector):
+class KMeansAtSize(Selector):
     """Train a codebook of the small size by k-means instead of pruning a large one.
 
     Parameters
     ----------
     codebook : Codebook or array-like of shape (n_words, n_dims)
-        The large codebook that the small one stands in for: it sets the limit of ``n_kept`` and
-        tells which descriptors are meant.
+        The large codebook that the small one replaces: it limits ``n_kept`` and describes the
+        descriptors.
     n_kept : int, default=50
-        How many words to train.
+        Number of words to train.
     bags : Bags or list of arrays, optional
         The images to train on; those given to ``fit`` by default. For an even comparison give the
         images that the large codebook was trained on.
@@ -213,7 +192,7 @@ class Retrained(Selector):
         For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
     max_iter, tol, sample, init_sample
         As in :class:`~bowsaw.clustering.kmeans.KMeansCodebook`, with its defaults.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState or None, default=None
         The same seed gives the same words, on any number of threads.
     n_jobs : int or None, default=-1
         Threads.
@@ -223,52 +202,48 @@ class Retrained(Selector):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.baselines import Retrained
+    >>> import bowsaw as bs
     >>> bags = [np.array([[0.0], [1.0]]), np.array([[8.0], [9.0]])]
-    >>> saw = Retrained([[0.0], [1.0], [8.0], [9.0]], n_kept=2).fit(bags)
-    >>> sorted(saw.codebook_.words[:, 0].tolist()), saw.selection_.kept.tolist()
+    >>> small = bs.KMeansAtSize([[0.0], [1.0], [8.0], [9.0]], n_kept=2, random_state=0).fit(bags)
+    >>> sorted(small.codebook_.words[:, 0].tolist()), small.selection_.kept.tolist()
     ([0.5, 8.5], [0, 1])
     """
 
+    name = "kmeans"
     _needs_labels = False
-    _learns = False
+    _uses_bags = False
+    _n_parts = 1
 
     def __init__(
         self,
-        codebook: Codebook | ArrayLike,
+        codebook: Any,
         n_kept: int = 50,
         *,
         bags: Bags | Iterable[ArrayLike] | None = None,
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Coding = "hard",
         sharpness: float = 40.0,
         max_iter: int = 25,
         tol: float = 1e-4,
         sample: int | None = None,
         init_sample: int = 32,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: bool | int = False,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.bags = bags
-        self.coding = coding
-        self.sharpness = sharpness
         self.max_iter = max_iter
         self.tol = tol
         self.sample = sample
         self.init_sample = init_sample
         self.random_state = random_state
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _n_parts = 1
-
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         images = bags if self.bags is None else as_bags(self.bags)
-        book.words_for(images)
+        codebook.words_for(images)
         seed = seed_from(self.random_state)
         trainer = KMeansCodebook(
             n_kept,
@@ -284,7 +259,7 @@ class Retrained(Selector):
             trainer.fit(images)
         trained = trainer.codebook_
         return Selection(
-            method="retrained k-means",
+            method=self.name,
             codes_with="pruned",
             codebook=trained,
             kept=trained.ids,

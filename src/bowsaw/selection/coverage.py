@@ -27,18 +27,17 @@ kept words are listed in the order of the codebook.
 from __future__ import annotations
 
 import heapq
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.base import Selector
-from bowsaw.selection.result import Selection
+from bowsaw.selection.base import Coding, Selection, Selector
 from bowsaw.validation import check_int
 
 BLOCK_ROWS = 2**14
@@ -51,16 +50,16 @@ class Coverage(Selector):
     Parameters
     ----------
     codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
+        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
     n_kept : int, default=50
-        How many words to keep.
+        Number of words to keep.
     n_sample : int, default=5000
-        At most so many descriptors are looked at; 4 bytes of memory each for every word.
+        Descriptors that are sampled at most; each takes 4 bytes of memory per word.
     coding : {"hard", "soft"}, default="hard"
         How ``transform`` codes.
     sharpness : float, default=40.0
         For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState or None, default=None
         Draws the descriptors.
     n_jobs : int or None, default=-1
         Threads of ``transform``.
@@ -74,54 +73,51 @@ class Coverage(Selector):
 
     Examples
     --------
-    >>> from bowsaw.selection.coverage import Coverage
+    >>> import bowsaw as bs
     >>> bags = [[[0.0], [0.5], [1.0], [1.5]], [[9.0]]]
-    >>> saw = Coverage([[0.0], [1.0], [5.0], [9.0]], n_kept=2).fit(bags)
-    >>> saw.order_.tolist(), saw.selection_.kept.tolist(), saw.selection_.scores
+    >>> cover = bs.Coverage([[0.0], [1.0], [5.0], [9.0]], n_kept=2).fit(bags)
+    >>> cover.order_.tolist(), cover.selection_.kept.tolist(), cover.selection_.scores
     ([1, 3], [1, 3], (-13.1..., -0.3...))
     """
 
+    name = "coverage"
     _needs_labels = False
 
     def __init__(
         self,
-        codebook: Codebook | ArrayLike,
+        codebook: Any,
         n_kept: int = 50,
         *,
         n_sample: int = 5000,
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Coding = "hard",
         sharpness: float = 40.0,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = -1,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.n_sample = n_sample
-        self.coding = coding
-        self.sharpness = sharpness
         self.random_state = random_state
-        self.n_jobs = n_jobs
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_int(self.n_sample, "n_sample", 1)
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         seed = seed_from(self.random_state)
-        costs = coverage_costs(bags, book, self.n_sample, seed)
+        costs = coverage_costs(bags, codebook, self.n_sample, seed)
         taken = lazy_greedy(costs, n_kept)
-        self.order_ = book.ids[taken]
-        kept = book.ids[np.sort(taken)]
+        self.order_ = codebook.ids[taken]
+        kept = codebook.ids[np.sort(taken)]
         return Selection(
-            method="coverage",
+            method=self.name,
             codes_with="pruned",
-            codebook=book.only(kept),
+            codebook=codebook.only(kept),
             kept=kept,
             scores=_scores(costs, taken),
             seed=seed,
-            parameters={
-                "n_kept": n_kept,
-                "n_sample": costs.shape[1],
-                "coding": self.coding,
-            },
+            parameters={"n_kept": n_kept, "n_sample": costs.shape[1], "coding": self.coding},
         )
 
 
@@ -136,11 +132,7 @@ def _scores(costs: NDArray[np.float32], taken: NDArray[np.int64]) -> tuple[float
 
 
 def coverage_costs(bags: Bags, codebook: Codebook, n_sample: int, seed: int) -> NDArray[np.float32]:
-    """Return squared distances of words to sampled descriptors, in unit-norm units.
-
-    The shape is ``(n_words, n_sample)``, or ``(n_words, n_descriptors)`` where there are fewer.
-    """
-    check_int(n_sample, "n_sample", 1)
+    """Return squared distances in unit-norm units, ``(n_words, n_sample)`` or fewer columns."""
     if not bags.n_descriptors:
         raise DataError(f"the {len(bags)} bags have no descriptors to cover. Give bags with some.")
     words = codebook.words_for(bags).astype(np.float64) / bags.scale
@@ -172,10 +164,7 @@ def coverage_costs(bags: Bags, codebook: Codebook, n_sample: int, seed: int) -> 
 
 
 def lazy_greedy(costs: NDArray[Any], n_kept: int) -> NDArray[np.int64]:
-    """Choose rows of ``costs``, ``(n_words, n_points)``, that give every column a small entry.
-
-    Returns the rows in the order taken; the lowest row on a tie.
-    """
+    """Return rows of ``costs`` that give every column a small entry, in the order taken."""
     so_far = costs.max(axis=0).astype(costs.dtype)
     queue = [(-_gain(so_far, row), k, 0) for k, row in enumerate(costs)]
     heapq.heapify(queue)

@@ -1,47 +1,70 @@
-r"""Merging words bottom-up: two at a time, always the pair that costs least.
+r"""Merging words bottom-up, and the agglomerative information bottleneck.
 
-The methods that merge (information bottleneck, class separability, Winn's likelihood) share a
-frame. Every word begins as a group of its own; the best pair of groups becomes one group; and so
-on until one is left. The record of the merges is a tree, and cutting it gives a grouping of
-every size. A new image is coded with *all* words and its histogram's columns are added up, so
-merging shortens the histogram and not the codebook: ``codes_with="full"``.
+**The frame.** Every word begins as a group of its own; the pair of groups whose merge costs least
+becomes one group, until one is left. The record of the merges is a tree, and cutting it gives a
+grouping of every size. A new image is coded with *all* words and columns of its histogram are added
+up, so merging shortens the histogram and not the codebook: ``codes_with="full"``.
 
-Where the loss of a pair depends on the two groups alone, :func:`merge_greedily` finds the best
-pair without looking at all of them again. Each row keeps its best partner among the rows behind
-it. After a merge
+Where the loss of a pair depends on the two groups alone, :func:`merge_greedily` finds the best pair
+without comparing all of them again. Each row keeps its best partner among the rows behind it. After
+a merge
 
 1. *every* row is compared with the merged group: the loss is not reducible, the merged group can be
    a better partner than either of its parts was;
 2. a row that lost its partner, and did not find a better one in 1, keeps the old loss as a lower
-   bound. It is scanned again only when this bound is the smallest of all; most never are before
-   their turn comes anyhow.
+   bound. It is scanned again only when this bound is the smallest of all.
 
-Cost: n²/2 pair losses to begin, n²/2 for the comparisons in 1, and what the scans in 2 take.
-Invariants: the pair merged has the smallest loss of all pairs (up to rounding, and the first
-found on a tie); a group is named by its smallest word; the result does not depend on ``n_jobs``.
+Cost: n²/2 pair losses to begin, n²/2 for the comparisons in 1, and the scans in 2. Invariants: the
+pair merged has the smallest loss of all pairs (up to rounding, and the first found on a tie); a
+group is named by its smallest word; the result does not depend on ``n_jobs``.
+
+**The bottleneck.** Slonim and Tishby (1999) compress one variable so that it keeps its information
+about another; Fulkerson, Vedaldi and Soatto (ECCV 2008) apply this to words and classes. Let
+p(w, c) be the joint distribution of words and classes. Merging words w and v loses of the
+information
+
+.. math::
+
+    I(\text{word}; \text{class}) = \sum_{w,c} p(w, c) \log \frac{p(w, c)}{p(w)\,p(c)}
+
+the weighted Jensen-Shannon divergence of their class profiles,
+
+.. math::
+
+    \delta(w, v) = \sum_c \left[ p(w,c) \log \frac{p(c|w)}{p(c|w \cup v)}
+                               + p(v,c) \log \frac{p(c|v)}{p(c|w \cup v)} \right] \ge 0 ,
+
+and the losses sum to the information. p(w, c) as we read the paper: the histograms of each class's
+images, added up and divided by the total, so classes with more images weigh more. Words without
+mass cost nothing to merge with anything; they are set aside (group -1) and are not in the tree.
+
+With :math:`f(x) = x \log x` and the term :math:`F(w) = \sum_c f(p(w,c)) - f(p(w))` kept for each
+group, a pair costs n_classes + 1 evaluations of f:
+:math:`\delta(w, v) = F(w) + F(v) - F(w \cup v)`. That difference loses digits, about 1e-16 of the
+masses: enough to choose pairs by. The tree records the divergence itself, computed once per merge.
 """
 
 from __future__ import annotations
 
-import numbers
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.errors import ParameterError
+from bowsaw.errors import DataError
 from bowsaw.parallel import ordered_map
-from bowsaw.selection.base import Selector
-from bowsaw.selection.result import Selection
+from bowsaw.selection._bottleneck_kernel import union_losses
+from bowsaw.selection.base import Selection, Selector, add_columns
+from bowsaw.validation import check_int
 
 _BLOCK = 64
 """Rows scanned by a thread at a time."""
-
 _CROWDED = 0.8
 """Groups that are gone are removed from the arrays when fewer than this share is left."""
 
@@ -59,15 +82,17 @@ class MergeTree:
     merges : ndarray of int64, shape (n_present - 1, 2)
         The two groups of each merge, named by their smallest words, the smaller first.
     losses : ndarray of float64, shape (n_present - 1,)
-        What each merge cost.
+        The cost of each merge.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection.merging import MergeTree
+    >>> from bowsaw.selection import MergeTree
     >>> tree = MergeTree(4, np.array([0, 1, 3]), np.array([[1, 3], [0, 1]]), np.array([0.1, 0.5]))
     >>> tree.groups_at(2).tolist(), tree.groups_at(1).tolist()
     ([0, 1, -1, 1], [0, 0, -1, 0])
+    >>> tree.reduce(np.array([[1.0, 2.0, 0.0, 3.0]]), 2).tolist()
+    [[1.0, 5.0]]
     """
 
     n_words: int
@@ -81,9 +106,9 @@ class MergeTree:
         Groups are numbered from 0 in the order of their smallest words; -1 is for words that are
         set aside. Where fewer words took part than ``n_groups``, each is a group of its own.
         """
-        n_merges = len(self.present) - min(check_n_groups(n_groups), len(self.present))
         parent = np.arange(self.n_words)
-        parent[self.merges[:n_merges, 1]] = self.merges[:n_merges, 0]
+        merges = self.merges[: self.n_merges_at(n_groups)]
+        parent[merges[:, 1]] = merges[:, 0]
         # A group's name is smaller than the names it took in, so one rising pass finds the roots.
         for word in np.flatnonzero(parent != np.arange(self.n_words)).tolist():
             parent[word] = parent[parent[word]]
@@ -91,36 +116,22 @@ class MergeTree:
         groups[self.present] = np.unique(parent[self.present], return_inverse=True)[1]
         return groups
 
-    @property
-    def n_present(self) -> int:
-        """Words that took part."""
-        return len(self.present)
+    def reduce(self, histograms: NDArray[Any], n_groups: int) -> NDArray[Any]:
+        """Add up the columns of each group, ``(n_bags, n_groups)``."""
+        return add_columns(histograms, self.groups_at(n_groups))
 
-
-def check_n_groups(n_groups: object) -> int:
-    """Return ``n_groups`` as an int, or say what it may be."""
-    value = int(n_groups) if isinstance(n_groups, numbers.Integral) else 0
-    if isinstance(n_groups, bool) or value < 1:
-        raise ParameterError(
-            f"the number of groups must be a whole number, 1 or more; got {n_groups!r}."
-        )
-    return value
-
-
-def add_up(histograms: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[Any]:
-    """Add up the columns of each group, ``(n_bags, n_groups)``; columns of -1 are left out."""
-    order = np.argsort(groups, kind="stable")[int((groups < 0).sum()) :]
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    summed: NDArray[Any] = np.add.reduceat(histograms[:, order], starts, axis=1)
-    return summed
+    def n_merges_at(self, n_groups: int) -> int:
+        """Return the number of merges after which ``n_groups`` are left."""
+        n_groups = check_int(n_groups, "n_kept", 1)
+        return len(self.present) - min(n_groups, len(self.present))
 
 
 class PairLosses(Protocol):
-    """Groups in a fixed order of slots, and what merging two of them would cost."""
+    """Groups in a fixed order of slots, and the cost of merging two of them."""
 
     @property
     def n_slots(self) -> int:
-        """How many slots there are, those of groups that are gone included."""
+        """Number of slots, including those of groups that are gone."""
 
     def row(self, slot: int, start: int) -> NDArray[np.float64]:
         """Return the losses of merging ``slot`` with each slot from ``start`` on.
@@ -129,10 +140,10 @@ class PairLosses(Protocol):
         """
 
     def merge(self, slot: int, other: int) -> float:
-        """Merge ``other`` into ``slot`` and return what that cost; ``other`` is gone."""
+        """Merge ``other`` into ``slot`` and return the cost; ``other`` is gone."""
 
     def keep(self, slots: NDArray[np.int64]) -> None:
-        """Forget all slots but these, which move together in their order."""
+        """Drop all slots but these, which move together in their order."""
 
 
 def merge_greedily(
@@ -202,9 +213,8 @@ def _first_scan(
 
     blocks = ordered_map(scan, range(0, losses.n_slots, _BLOCK), n_jobs)
     best = [pair for block in blocks for pair in block]
-    return np.array([loss for loss, _ in best]), np.array(
-        [slot for _, slot in best], dtype=np.int64
-    )
+    partners = np.array([slot for _, slot in best], dtype=np.int64)
+    return np.array([loss for loss, _ in best]), partners
 
 
 def _best_behind(losses: PairLosses, slot: int) -> tuple[float, int]:
@@ -219,7 +229,10 @@ def _least(row: NDArray[np.float64], start: int) -> tuple[float, int]:
 
 
 class MergingSelector(Selector):
-    """A selector that merges all words into ``n_kept`` groups; subclasses fill in ``_merge``.
+    """Base of the selectors that merge all words into ``n_kept`` groups.
+
+    Parameters are those of :class:`Selector`. A subclass has a ``name`` and fills in
+    ``_merge(histograms, labels) -> MergeTree``.
 
     Attributes
     ----------
@@ -227,47 +240,176 @@ class MergingSelector(Selector):
         All merges; :meth:`selection_at` cuts it at any size.
     """
 
-    name: str
-
-    def __init__(
-        self,
-        codebook: Any,
-        n_kept: int = 50,
-        *,
-        coding: Literal["hard", "soft"] = "hard",
-        sharpness: float = 40.0,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
-
     @abstractmethod
     def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
         """Return the tree of the words of ``histograms``, ``(n_bags, n_words)``."""
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         assert labels is not None
         self.tree_ = self._merge(self._full_histograms(), labels)
-        self._book = book
+        self._codebook = codebook
         return self.selection_at(n_kept)
 
     def selection_at(self, n_groups: int) -> Selection:
         """Return the selection of another size, from the same tree."""
         check_is_fitted(self, "tree_")
-        n_merges = self.tree_.n_present - min(check_n_groups(n_groups), self.tree_.n_present)
+        n_merges = self.tree_.n_merges_at(n_groups)
+        soft = {"sharpness": float(self.sharpness)} if self.coding == "soft" else {}
         return Selection(
             self.name,
             "full",
-            self._book,
+            self._codebook,
             groups=self.tree_.groups_at(n_groups),
             scores=tuple(self.tree_.losses[:n_merges].tolist()),
-            parameters={"n_kept": int(n_groups), "coding": self.coding, **self._told()},
+            parameters={"n_kept": int(n_groups), "coding": self.coding, **soft},
         )
 
-    def _told(self) -> dict[str, Any]:
-        return {"sharpness": float(self.sharpness)} if self.coding == "soft" else {}
+
+# -- the information bottleneck ------------------------------------------------------------------
+
+
+class Bottleneck(MergingSelector):
+    """Merge words by the agglomerative information bottleneck (Fulkerson et al., 2008).
+
+    Codes with the full codebook: a new image is compared with every word, and the columns of each
+    group are added up. For histograms that exist already, use :func:`bottleneck_tree`.
+
+    Parameters
+    ----------
+    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
+        The words, or an estimator that learns them, such as ``KMeansCodebook``.
+    n_kept : int, default=50
+        Groups to merge them into; fewer come out where fewer words have mass.
+    coding : {"hard", "soft"}, default="hard"
+        How descriptors are coded.
+    sharpness : float, default=40.0
+        For soft coding.
+    n_jobs : int or None, default=-1
+        Threads; the result is the same for any number.
+
+    Attributes
+    ----------
+    tree_ : MergeTree
+        All merges and the information that each lost, in nats.
+    selection_ : Selection
+        The groups; ``selection_at`` gives those of another size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bowsaw as bs
+    >>> bags = [np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])]
+    >>> words = [[0.0], [1.0], [2.0], [3.0]]
+    >>> merged = bs.Bottleneck(words, n_kept=2).fit(bags, ["cat", "dog"])
+    >>> merged.selection_.groups.tolist(), merged.selection_.codes_with
+    ([0, 1, 0, 1], 'full')
+    """
+
+    name = "bottleneck"
+
+    def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
+        return bottleneck_tree(word_class_table(histograms, labels), self.n_jobs)
+
+
+def word_class_table(histograms: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the joint distribution of words and classes, ``(n_words, n_classes)``, of sum 1.
+
+    Parameters
+    ----------
+    histograms : ndarray of shape (n_bags, n_words)
+        Not negative.
+    labels : ndarray of int64, shape (n_bags,)
+        Classes, integers from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bowsaw.selection import word_class_table
+    >>> word_class_table(np.array([[3.0, 1.0], [0.0, 4.0]]), np.array([0, 1])).tolist()
+    [[0.375, 0.0], [0.125, 0.5]]
+    """
+    n_classes = int(labels.max()) + 1
+    table = np.zeros((histograms.shape[1], n_classes))
+    for c in range(n_classes):
+        table[:, c] = histograms[labels == c].sum(axis=0, dtype=np.float64)
+    total = table.sum()
+    if not total > 0:
+        raise DataError(
+            "every histogram is empty: there is nothing to merge by. Give images with descriptors."
+        )
+    table /= total
+    return table
+
+
+def bottleneck_tree(table: ArrayLike, n_jobs: int | None = None) -> MergeTree:
+    """Merge words by the agglomerative information bottleneck.
+
+    Parameters
+    ----------
+    table : array-like of shape (n_words, n_classes)
+        Mass of each word in each class, not negative; of any sum, the losses are in nats times it.
+    n_jobs : int or None
+        Threads; the result is the same for any number.
+
+    Returns
+    -------
+    MergeTree
+        Words without mass are set aside.
+
+    Examples
+    --------
+    >>> from bowsaw.selection import bottleneck_tree
+    >>> tree = bottleneck_tree([[0.3, 0.0], [0.0, 0.2], [0.3, 0.0], [0.0, 0.2]])
+    >>> tree.groups_at(2).tolist()
+    [0, 1, 0, 1]
+    """
+    masses = np.asarray(table, dtype=np.float64)
+    if masses.ndim != 2 or not np.isfinite(masses).all() or (masses < 0).any():
+        raise DataError(
+            f"table must be (n_words, n_classes), finite and not negative; got shape "
+            f"{masses.shape}. Rows are words: is it transposed, or centred?"
+        )
+    present = np.flatnonzero(masses.sum(axis=1) > 0)
+    if not len(present):
+        raise DataError("every word is without mass: there is nothing to merge.")
+    merges, losses = merge_greedily(_InformationLosses(masses[present]), n_jobs)
+    return MergeTree(len(masses), present, present[merges], losses)
+
+
+class _InformationLosses:
+    """Groups of words by their masses in the classes; see ``PairLosses``."""
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        self._masses = np.vstack([table.T, table.sum(axis=1)])
+        x_log_x = xlogy(self._masses, self._masses)
+        self._terms = x_log_x[:-1].sum(axis=0) - x_log_x[-1]
+
+    @property
+    def n_slots(self) -> int:
+        return len(self._terms)
+
+    def row(self, slot: int, start: int) -> NDArray[np.float64]:
+        out = np.empty(self.n_slots - start)
+        union_losses(self._masses, self._terms, slot, start, out)
+        return out
+
+    def merge(self, slot: int, other: int) -> float:
+        pair = self._masses[:, [slot, other]]
+        union = pair.sum(axis=1)
+        # p(c | part) / p(c | union); a class without mass adds nothing.
+        ratio = np.ones((len(pair) - 1, 2))
+        np.divide(
+            pair[:-1] * union[-1], union[:-1, None] * pair[-1], out=ratio, where=pair[:-1] > 0
+        )
+        self._masses[:, slot] = union
+        self._masses[:, other] = 0
+        x_log_x = xlogy(union, union)
+        self._terms[slot] = x_log_x[:-1].sum() - x_log_x[-1]
+        self._terms[other] = np.inf
+        return max(0.0, float(xlogy(pair[:-1], ratio).sum()))
+
+    def keep(self, slots: NDArray[np.int64]) -> None:
+        self._masses = np.ascontiguousarray(self._masses[:, slots])
+        self._terms = self._terms[slots]
