@@ -30,7 +30,7 @@ from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.images.split import Split
 from bowsaw.selection.base import Selector
-from bowsaw.selection.bottleneck import BottleneckSelector
+from bowsaw.selection.merging import Bottleneck
 
 SETS = {"15-Scenes": ("BOWSAW_SCENE15", 50), "Caltech-10": ("BOWSAW_CALTECH101", 25)}
 SIZES = (20, 50, 100, 200, 500, 1000)
@@ -85,7 +85,7 @@ class Bench:
             "sharpness": SHARPNESS,
         }
         if method == "bottleneck":
-            return BottleneckSelector(**told)
+            return Bottleneck(**told)
         if method == "annealed":
             return bs.Annealing(random_state=self.index, **told)
         if method == "refined":

@@ -31,7 +31,7 @@ from bowsaw.parallel import available_cores
 from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.relevance import Relevance
-from bowsaw.selection import known
+from bowsaw.selection import base as selection_base
 from bowsaw.selection.annealing import Annealing
 
 HARD_SEARCH, SOFT_SEARCH = 200.0, 10.0
@@ -149,7 +149,7 @@ def _search(
             ours[transfer].append(run)
             if transfer == "exact":
                 peaks.setdefault(transfer, peak)
-        with patch.object(known, "whatif", recoded):
+        with patch.object(selection_base, "whatif", recoded):
             time.sleep(0.1)
             theirs.append(_Run(saw("exact", twin_steps), corpus, y))
         begin = time.perf_counter()

@@ -25,7 +25,7 @@ from bowsaw.evaluation.path import PruningPath
 from bowsaw.scores._beta_kernel import fit_group, sum_up
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.relevance import Relevance
-from bowsaw.selection.bottleneck import bottleneck_tree, word_class_table
+from bowsaw.selection.merging import bottleneck_tree, word_class_table
 
 PATH, LEAST_SIZES = 3.0, 20
 """At most so many times a k-means training, for at least so many sizes."""
@@ -98,7 +98,7 @@ def bottleneck(n_images: int = 750, n_words: int = 5000, repeats: int = 3) -> Re
     y = data.labels(n_images)
     histograms = hard_histograms(corpus, book.words_for(corpus))
     n_classes = int(y.max()) + 1
-    table = word_class_table(histograms, y, n_classes)
+    table = word_class_table(histograms, y)
     times = alternate(repeats, ours=lambda: bottleneck_tree(table, n_jobs=-1))
     tree = bottleneck_tree(table, n_jobs=-1)
     begin = time.perf_counter()

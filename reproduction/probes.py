@@ -33,7 +33,6 @@ from bowsaw.nearest.search import nearest_words
 from bowsaw.random_streams import stream
 from bowsaw.scores.base import make_score
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.known import Known
 from reproduction.costs import brute_force, cost_shares
 from reproduction.probe_split import SHARPNESS, Probed, Row
 
@@ -85,7 +84,7 @@ def iterations(
     """
     book = bench.book(min(words))
     n_kept = min(size, book.n_words // 2)
-    known = Known(book, bench.bags[bench.split.train])
+    train = bench.bags[bench.split.train]
     rows = []
     plans: tuple[tuple[Any, Sequence[int], int], ...] = (
         ("hard", steps, n_starts),
@@ -93,7 +92,8 @@ def iterations(
     )
     for coding, counts, n_seeds in plans:
         for n_steps in counts:
-            found = [_annealed(bench, known, n_kept, coding, n_steps, i) for i in range(n_seeds)]
+            told = (n_kept, coding, n_steps)
+            found = [_annealed(bench, book, train, *told, i) for i in range(n_seeds)]
             row: Row = {"coding": coding, "n_steps": int(n_steps)}
             rows.append(row | {key: [one[key] for one in found] for key in found[0]})
     published = {coding: Annealing.paper(book, coding=coding).n_steps for coding, *_ in plans}
@@ -102,14 +102,13 @@ def iterations(
 
 
 def _annealed(
-    bench: Probed, known: Known, n_kept: int, coding: Any, n_steps: int, seed: int
+    bench: Probed, book: Any, train: Any, n_kept: int, coding: Any, n_steps: int, seed: int
 ) -> dict[str, float]:
     """Search so many steps, and return the score and the test accuracy of what was found."""
     split, y = bench.split, bench.y
     told = {"coding": coding, "sharpness": SHARPNESS, "n_jobs": bench.n_jobs}
-    saw = Annealing.paper(known.codebook, n_kept, random_state=seed, **told)
-    train = known.bags
-    saw.set_params(n_steps=n_steps).fit(train, y[split.train], known=known)
+    saw = Annealing.paper(book, n_kept, random_state=seed, **told)
+    saw.set_params(n_steps=n_steps).fit(train, y[split.train])
     coder = BagOfWords(saw.codebook_, **told)
     X = coder.transform(train)
     score = make_score("relevance").begin(y[split.train], len(bench.classes), train.counts)

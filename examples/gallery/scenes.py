@@ -79,7 +79,7 @@ def compare(bags: bs.Bags, y: np.ndarray) -> dict[str, list[float]]:
             f"all {N_WORDS} words": bs.BagOfWords(book),
             f"{N_KEPT} chosen": bs.Annealing(book, N_KEPT, n_steps=700, random_state=seed),
             f"{N_KEPT} at random": bs.RandomSubset(book, N_KEPT, random_state=seed),
-            f"{N_KEPT} by k-means": bs.Retrained(book, N_KEPT, random_state=seed),
+            f"{N_KEPT} by k-means": bs.KMeansAtSize(book, N_KEPT, random_state=seed),
         }
         for name, words in ways.items():
             model = Pipeline([("count", words), ("tell", classifier())]).fit(bags[train], y[train])

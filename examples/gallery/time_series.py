@@ -79,7 +79,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
             f"all {N_WORDS} words": bs.BagOfWords(book),
             f"{N_KEPT} chosen": chosen,
             f"{N_KEPT} at random": bs.RandomSubset(book, N_KEPT, random_state=seed),
-            f"{N_KEPT} by k-means": bs.Retrained(book, N_KEPT, random_state=seed),
+            f"{N_KEPT} by k-means": bs.KMeansAtSize(book, N_KEPT, random_state=seed),
         }
         for name, words in ways.items():
             model = make_pipeline(words, bs.HistogramClassifier(C=4.0)).fit(bags[train], y[train])

@@ -64,7 +64,7 @@ def test_bad_input_is_refused(name):
     with pytest.raises(ParameterError, match="coding must be"):
         made(name, coding="fisher").fit(BAGS, Y)
     if not name.startswith("ridge"):
-        with pytest.raises(DataError, match="two classes"):
+        with pytest.raises(DataError, match="2 classes"):
             made(name).fit(BAGS, np.zeros(len(BAGS)))
 
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
-from bowsaw.selection.merging import add_up
+from bowsaw.selection.base import add_columns as add_up
 from reproduction.methods.separability import (
     SeparabilityMerging,
     scatter_matrices,

@@ -35,20 +35,19 @@ if TYPE_CHECKING:
     from bowsaw.inference.whatif import whatif
     from bowsaw.report.page import Section, write_page
     from bowsaw.selection.annealing import Annealing
-    from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
-    from bowsaw.selection.bottleneck import Bottleneck, BottleneckSelector
+    from bowsaw.selection.base import Selection
+    from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
     from bowsaw.selection.coverage import Coverage
-    from bowsaw.selection.ranking import Ranked, RankedRecoded
+    from bowsaw.selection.merging import Bottleneck
+    from bowsaw.selection.ranking import PresenceRanking
     from bowsaw.selection.refinement import Refinement
-    from bowsaw.selection.result import Selection
     from bowsaw.store import Store, extract
 
 _HOMES = {
     "Annealing": "bowsaw.selection.annealing",
     "BagOfWords": "bowsaw.coding.bag_of_words",
     "Bags": "bowsaw.bags",
-    "Bottleneck": "bowsaw.selection.bottleneck",
-    "BottleneckSelector": "bowsaw.selection.bottleneck",
+    "Bottleneck": "bowsaw.selection.merging",
     "Codebook": "bowsaw.codebook",
     "Collection": "bowsaw.comparison.collection",
     "Coverage": "bowsaw.selection.coverage",
@@ -57,17 +56,16 @@ _HOMES = {
     "HistogramClassifier": "bowsaw.evaluation.classify",
     "ImageFolder": "bowsaw.images.folder",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
+    "KMeansAtSize": "bowsaw.selection.baselines",
     "LinearModel": "bowsaw.formats.linear_model",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
+    "PresenceRanking": "bowsaw.selection.ranking",
     "PruningPath": "bowsaw.evaluation.path",
     "RandomSubset": "bowsaw.selection.baselines",
-    "Ranked": "bowsaw.selection.ranking",
-    "RankedRecoded": "bowsaw.selection.ranking",
     "Recommendation": "bowsaw.evaluation.recommendation",
     "Refinement": "bowsaw.selection.refinement",
-    "Retrained": "bowsaw.selection.baselines",
     "Section": "bowsaw.report.page",
-    "Selection": "bowsaw.selection.result",
+    "Selection": "bowsaw.selection.base",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
     "arena": "bowsaw.comparison.run",
@@ -91,7 +89,6 @@ __all__ = [
     "BagOfWords",
     "Bags",
     "Bottleneck",
-    "BottleneckSelector",
     "Codebook",
     "Collection",
     "Coverage",
@@ -99,16 +96,15 @@ __all__ = [
     "FarthestPoint",
     "HistogramClassifier",
     "ImageFolder",
+    "KMeansAtSize",
     "KMeansCodebook",
     "LinearModel",
     "OpenCvFeatures",
+    "PresenceRanking",
     "PruningPath",
     "RandomSubset",
-    "Ranked",
-    "RankedRecoded",
     "Recommendation",
     "Refinement",
-    "Retrained",
     "Section",
     "Selection",
     "Split",

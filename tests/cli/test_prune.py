@@ -447,7 +447,7 @@ def test_an_interruption_before_the_search_leaves_nothing(prune, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("bowsaw.selection.known.whatif", interrupted)
+    monkeypatch.setattr("bowsaw.selection.base.whatif", interrupted)
     found = prune("--keep", 5, *QUICK)
     assert found.code == 130
     assert found.complaint == (

@@ -18,8 +18,6 @@ WORDS = bs.KMeansCodebook(9, max_iter=3, n_jobs=1, random_state=0)
 ARRAYS = {
     "classifier": bs.HistogramClassifier(),
     "classifier, C given": bs.HistogramClassifier("raw", C=1.0, n_jobs=2),
-    "bottleneck": bs.Bottleneck(n_kept=2),
-    "bottleneck, threads": bs.Bottleneck(n_kept=3, n_jobs=2),
 }
 CODERS = {
     "hard": bs.BagOfWords(BOOK),
@@ -33,10 +31,10 @@ SELECTORS = {
     "random subset": bs.RandomSubset(BOOK, 4),
     "farthest point": bs.FarthestPoint(BOOK, 4),
     "coverage": bs.Coverage(BOOK, 4),
-    "retrained": bs.Retrained(BOOK, 4, max_iter=3),
-    "ranked": bs.Ranked(BOOK, 4),
-    "ranked, recoded": bs.RankedRecoded(BOOK, 4, coding="soft"),
-    "bottleneck selector": bs.BottleneckSelector(BOOK, 4),
+    "k-means at size": bs.KMeansAtSize(BOOK, 4, max_iter=3),
+    "presence": bs.PresenceRanking(BOOK, 4),
+    "presence, recoded": bs.PresenceRanking(BOOK, 4, recode=True, coding="soft"),
+    "bottleneck": bs.Bottleneck(BOOK, 4),
     "annealing": bs.Annealing(BOOK, 4, n_steps=20),
     "annealing of learned words": bs.Annealing(WORDS, 4, n_steps=20, coding="soft"),
     "refinement": bs.Refinement(BOOK, 4, start=bs.Annealing(BOOK, n_steps=5), n_steps=4, n_folds=1),
@@ -49,6 +47,9 @@ BAGS = {
     **CODERS,
     **SELECTORS,
 }
+for _one in BAGS.values():
+    _seeds = [name for name in _one.get_params() if name.endswith("random_state")]
+    _one.set_params(**dict.fromkeys(_seeds, 0))
 PICTURES = {
     "dense SIFT": bs.DenseSift(),
     "OpenCV features": bs.OpenCvFeatures(cv2.SIFT_create()),

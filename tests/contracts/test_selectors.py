@@ -19,11 +19,11 @@ import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
-from bowsaw.selection.bottleneck import BottleneckSelector
+from bowsaw.selection.base import SharedCodes
+from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
 from bowsaw.selection.coverage import Coverage
-from bowsaw.selection.known import Known
-from bowsaw.selection.ranking import Ranked, RankedRecoded
+from bowsaw.selection.merging import Bottleneck
+from bowsaw.selection.ranking import PresenceRanking
 from bowsaw.selection.refinement import Refinement
 
 N_INFORMATIVE = 4
@@ -62,43 +62,37 @@ def planted():
 BOOK, BAGS, Y, INFORMATIVE = planted()
 
 SELECTORS = {
-    "random subset": RandomSubset(BOOK, 5),
-    "random subset, soft": RandomSubset(BOOK, 5, coding="soft"),
-    "farthest point": FarthestPoint(BOOK, 5),
+    "random": RandomSubset(BOOK, 5),
+    "farthest": FarthestPoint(BOOK, 5),
     "coverage": Coverage(BOOK, 5),
-    "coverage of a sample, soft": Coverage(BOOK, 5, n_sample=200, coding="soft"),
-    "retrained": Retrained(BOOK, 5, max_iter=5),
-    "retrained on a sample": Retrained(BOOK, 5, max_iter=5, sample=200),
-    "df": Ranked(BOOK, 5, measure="df"),
-    "mi": Ranked(BOOK, 5),
-    "mi, soft": Ranked(BOOK, 5, coding="soft"),
-    "chi2": Ranked(BOOK, 5, measure="chi2"),
-    "pmi": Ranked(BOOK, 5, measure="pmi"),
-    "mi, re-coded": RankedRecoded(BOOK, 5),
-    "chi2, re-coded, soft": RankedRecoded(BOOK, 5, measure="chi2", coding="soft"),
-    "bottleneck": BottleneckSelector(BOOK, 5),
-    "bottleneck, soft": BottleneckSelector(BOOK, 5, coding="soft"),
+    "coverage, sample, soft": Coverage(BOOK, 5, n_sample=200, coding="soft"),
+    "kmeans": KMeansAtSize(BOOK, 5, max_iter=5),
+    "presence, df": PresenceRanking(BOOK, 5, measure="df"),
+    "presence": PresenceRanking(BOOK, 5),
+    "presence, pmi": PresenceRanking(BOOK, 5, measure="pmi"),
+    "presence, chi2, re-coded, soft": PresenceRanking(
+        BOOK, 5, measure="chi2", recode=True, coding="soft"
+    ),
+    "bottleneck": Bottleneck(BOOK, 5),
+    "bottleneck, soft": Bottleneck(BOOK, 5, coding="soft"),
     "annealing": Annealing(BOOK, 5, n_steps=30),
     "annealing, soft": Annealing(BOOK, 5, n_steps=30, coding="soft"),
-    "refinement": Refinement(BOOK, 5, start=RandomSubset(BOOK), n_steps=8, n_folds=0),
     "refinement, soft": Refinement(
-        BOOK, 5, start=RandomSubset(BOOK), n_steps=8, n_folds=0, coding="soft"
+        BOOK, 5, start=RandomSubset(BOOK, random_state=0), n_steps=8, n_folds=0, coding="soft"
     ),
-    "refinement, checked": Refinement(
-        BOOK, 5, start=Annealing(BOOK, n_steps=20), n_steps=6, n_folds=1
+    "refinement": Refinement(
+        BOOK, 5, start=Annealing(BOOK, n_steps=20, random_state=0), n_steps=6, n_folds=1
     ),
-    "path": PruningPath(BOOK, 5, sizes=[8, 5], repair=3),
+    "elimination": PruningPath(BOOK, 5, sizes=[8, 5], repair=3),
 }
 LONG = {
     "annealing": {"n_steps": 250},
     "annealing, soft": {"n_steps": 300},
-    "refinement": {"n_steps": 100},
     "refinement, soft": {"n_steps": 100},
-    "refinement, checked": {"start__n_steps": 250, "n_steps": 60},
-    "path": {"sizes": [8, 4], "repair": 20},
+    "refinement": {"start__n_steps": 250, "n_steps": 60},
+    "elimination": {"sizes": [8, 4], "repair": 20},
 }
 """What a search needs to find the right answer; other promises hold after a few steps, too."""
-NEED_A_DIFFERENCE = {"separability"}
 LABELLED = [n for n, s in SELECTORS.items() if s.__sklearn_tags__().target_tags.required]
 ANY = pytest.mark.parametrize("name", SELECTORS)
 SUPERVISED = pytest.mark.parametrize("name", LABELLED)
@@ -106,8 +100,10 @@ UNSUPERVISED = pytest.mark.parametrize("name", [n for n in SELECTORS if n not in
 
 
 def made(name, **parameters):
-    """A fresh selector of the table, told otherwise where asked."""
-    return clone(SELECTORS[name]).set_params(n_jobs=1).set_params(**parameters)
+    """A fresh selector of the table, with a seed where it has one."""
+    found = clone(SELECTORS[name])
+    seeded = {"random_state": 0} if "random_state" in found.get_params(deep=False) else {}
+    return found.set_params(**{"n_jobs": 1, **seeded, **parameters})
 
 
 def outcome(saw):
@@ -147,7 +143,7 @@ def test_as_many_words_are_kept_as_asked_and_each_once(saw, name):
         return
     assert selection.kept.dtype == np.int64
     assert len(set(selection.kept.tolist())) == len(selection.kept) == 5
-    if not isinstance(saw, Retrained):
+    if not isinstance(saw, KMeansAtSize):
         assert set(selection.kept.tolist()) <= set(BOOK.ids.tolist())
 
 
@@ -156,7 +152,7 @@ def test_as_many_words_are_kept_as_asked_and_each_once(saw, name):
 def test_one_word_or_all_words_can_be_kept(name, n_kept):
     saw = made(name, n_kept=n_kept).fit(BAGS, Y)
     assert saw.transform(BAGS).shape == (len(BAGS), n_kept)
-    if n_kept == N_WORDS and saw.selection_.kept is not None and not isinstance(saw, Retrained):
+    if n_kept == N_WORDS and saw.selection_.kept is not None and not isinstance(saw, KMeansAtSize):
         assert set(saw.selection_.kept.tolist()) == set(BOOK.ids.tolist())
 
 
@@ -166,7 +162,7 @@ def test_a_selection_says_what_it_codes_with(saw, name):
     if selection.codes_with == "full":
         assert saw.codebook_ == BOOK
         assert selection.n_coding_words == N_WORDS
-    elif isinstance(saw, Retrained):
+    elif isinstance(saw, KMeansAtSize):
         assert selection.n_coding_words == 5
     else:
         if isinstance(saw, Refinement):
@@ -243,8 +239,7 @@ def test_selectors_stand_in_pipelines(name):
 
 @ANY
 def test_the_same_seed_keeps_the_same_words_on_any_number_of_threads(saw, name):
-    for n_jobs in (2, None):
-        assert outcome(made(name, n_jobs=n_jobs).fit(BAGS, Y)) == outcome(saw)
+    assert outcome(made(name, n_jobs=2).fit(BAGS, Y)) == outcome(saw)
 
 
 @ANY
@@ -287,18 +282,18 @@ def test_records_are_json(saw, name):
 
 
 @ANY
-@pytest.mark.parametrize("wrong", [0, -1, N_WORDS + 1, 2.5, "all", None, True])
+@pytest.mark.parametrize("wrong", [0, N_WORDS + 1, None])
 def test_numbers_of_words_that_cannot_be_are_refused(name, wrong):
-    if name == "path" and wrong is None:
+    if name == "elimination" and wrong is None:
         assert made(name, n_kept=None).fit(BAGS, Y).selection_.n_columns == 5  # its smallest stop
         return
-    with pytest.raises(ParameterError, match=r"n_kept must be a whole number from 1 to 24 .* got"):
+    with pytest.raises(ParameterError, match="n_kept must be an integer from 1 to 24; got"):
         made(name, n_kept=wrong).fit(BAGS, Y)
 
 
 @ANY
 def test_unknown_codings_are_refused(name):
-    with pytest.raises(ParameterError, match="coding must be 'hard' or 'soft'; got 'fisher'"):
+    with pytest.raises(ParameterError, match="coding must be one of 'hard', 'soft'; got 'fisher'"):
         made(name, coding="fisher").fit(BAGS, Y)
 
 
@@ -314,15 +309,15 @@ def test_labels_are_not_looked_at(saw, name):
 
 
 @ANY
-@pytest.mark.parametrize("wrong", [Y[:-1], Y[:, None], "pine"])
-def test_labels_must_be_one_a_bag(name, wrong):
-    with pytest.raises(DataError, match=f"one label a bag \\({len(BAGS)}\\)"):
+@pytest.mark.parametrize("wrong", [Y[:-1], Y[:, None]])
+def test_labels_must_be_one_per_bag(name, wrong):
+    with pytest.raises(DataError, match=f"one label per bag \\({len(BAGS)}\\)"):
         made(name).fit(BAGS, wrong)
 
 
 @SUPERVISED
 def test_one_class_is_not_enough(name):
-    with pytest.raises(DataError, match="at least two classes; got 1"):
+    with pytest.raises(DataError, match="at least 2 classes; got 1"):
         made(name).fit(BAGS, np.full(len(BAGS), "pine"))
 
 
@@ -343,16 +338,9 @@ def test_a_class_may_have_one_image(name):
 
 
 @ANY
-def test_bags_that_are_all_alike_give_some_words_or_a_reason(name):
-    # Nothing tells the classes apart, so any words will do, each once and without a warning; a
-    # method that cannot go on without a difference says so.
+def test_bags_that_are_all_alike_give_words_without_a_warning(name):
     same = bs.Bags(np.tile(BAGS[0], (6, 1)), np.arange(7) * len(BAGS[0]), scale=32)
-    saw = made(name)
-    if name in NEED_A_DIFFERENCE:
-        with pytest.raises(DataError, match="alike"):
-            saw.fit(same, [0, 0, 0, 1, 1, 1])
-        return
-    saw.fit(same, [0, 0, 0, 1, 1, 1])
+    saw = made(name).fit(same, [0, 0, 0, 1, 1, 1])
     assert np.isfinite(saw.selection_.scores).all()
     codes = saw.transform(same)
     assert np.isfinite(codes).all()
@@ -374,19 +362,16 @@ def test_an_empty_bag_is_no_obstacle(name):
 
 
 @ANY
-def test_what_others_have_found_changes_nothing_but_the_time(saw, name):
-    known = Known(BOOK, BAGS)
-    # Whoever comes second finds histograms and states that the first has made and moved.
-    first = made(name).fit(BAGS, Y, known=known)
-    charged = known.charged
-    second = made(name).fit(BAGS, Y, known=known)
-    assert outcome(first) == outcome(second) == outcome(saw)
-    assert known.charged == pytest.approx(2 * charged)
-    assert known.spent <= known.charged
+def test_shared_codes_change_nothing_but_the_time(saw, name):
+    shared = SharedCodes(BOOK, BAGS)
+    # The second fit finds histograms and states that the first has made and moved.
+    for _ in range(2):
+        assert outcome(made(name)._fit_shared(BAGS, Y, shared)) == outcome(saw)
 
 
-def test_what_was_found_of_other_bags_is_not_used():
-    known = Known(BOOK, BAGS[::2])
-    for name in ("mi", "bottleneck", "annealing"):
-        assert outcome(made(name).fit(BAGS, Y, known=known)) == outcome(made(name).fit(BAGS, Y))
-    assert known.charged == 0
+def test_codes_of_other_bags_are_not_used():
+    shared = SharedCodes(BOOK, BAGS[::2])
+    for name in ("presence", "bottleneck", "annealing"):
+        other = made(name)._fit_shared(BAGS, Y, shared)
+        assert outcome(other) == outcome(made(name).fit(BAGS, Y))
+        assert not hasattr(other, "_shared")

@@ -293,10 +293,10 @@ def test_wrong_parameters_are_refused(problem):
     bags, y, book = problem
     for wrong, message in (
         ({"sizes": [99]}, "sizes must be whole numbers from 1 to 24"),
-        ({"n_kept": 25}, "n_kept must be a whole number from 1 to 24"),
-        ({"repair": -1}, "repair must be a whole number from 0 up"),
-        ({"refine": 0.5}, "refine must be a whole number from 0 up"),
-        ({"cv": 1}, "cv must be a whole number from 2 up"),
+        ({"n_kept": 25}, "n_kept must be an integer from 1 to 24"),
+        ({"repair": -1}, "repair must be an integer of at least 0"),
+        ({"refine": 0.5}, "refine must be an integer of at least 0"),
+        ({"cv": 1}, "cv must be an integer of at least 2"),
         ({"coding": "fisher"}, "coding must be 'hard' or 'soft'"),
         ({"score": "luck"}, "score must be one of"),
     ):
@@ -308,7 +308,7 @@ def test_labels_are_needed_and_one_class_is_not_enough(problem):
     bags, y, book = problem
     with pytest.raises(DataError, match=r"fit\(bags, y\)"):
         made(book).fit(bags)
-    with pytest.raises(DataError, match="at least two classes; got 1"):
+    with pytest.raises(DataError, match="at least 2 classes; got 1"):
         made(book).fit(bags, np.full(len(y), "fir"))
 
 

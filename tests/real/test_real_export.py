@@ -27,7 +27,7 @@ def test_the_graph_codes_two_hundred_scenes_like_python(tmp_path: Path) -> None:
     bags, y = bs.DenseSift().transform(images[rows]), images.y[rows]
     large = bs.KMeansCodebook(5000, max_iter=1, sample=50_000, random_state=0).fit(bags).codebook_
     small = bs.KMeansCodebook(1000, max_iter=2, random_state=0).fit(bags).codebook_
-    pruned = bs.RankedRecoded(small, n_kept=50).fit(bags, y).codebook_
+    pruned = bs.PresenceRanking(small, n_kept=50, recode=True).fit(bags, y).codebook_
     # Threads that wait must not spin: other tests want the cores.
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -141,4 +141,4 @@ def images_seen(selection: Any) -> np.ndarray:
 
 
 def ranking_by_chi2(codebook: Any, n_kept: int) -> Any:
-    return bs.Ranked(codebook, n_kept, measure="chi2", n_jobs=1)
+    return bs.PresenceRanking(codebook, n_kept, measure="chi2", n_jobs=1)

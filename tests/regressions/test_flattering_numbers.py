@@ -122,7 +122,7 @@ def test_relevance_refuses_a_floor_below_rounding():
     assert adapter.is_refused(adapter.Relevance, floor=1e-17)
 
 
-@fails("Ranked takes the maximum of chi2 over classes, Presence the mean")
+@fails("PresenceRanking takes the maximum of chi2 over classes, Presence the mean")
 def test_chi2_is_one_measure_everywhere():
     # A word of one small class: its largest chi2 over the classes exceeds its mean by far.
     y = np.repeat([0, 1, 2, 3], [10, 10, 10, 3])
@@ -141,7 +141,7 @@ def test_chi2_is_one_measure_everywhere():
 def test_more_groups_have_the_higher_score(toy):
     bags, y, book = toy
     few, many = (
-        bs.BottleneckSelector(book, n, n_jobs=1).fit(bags, y).selection_.final_score for n in (3, 9)
+        bs.Bottleneck(book, n, n_jobs=1).fit(bags, y).selection_.final_score for n in (3, 9)
     )
     assert many > few
 
@@ -149,7 +149,7 @@ def test_more_groups_have_the_higher_score(toy):
 @fails("selections that code with the full codebook do not record their images")
 def test_a_ranking_records_the_images_that_chose_its_words(toy):
     bags, y, book = toy
-    found = bs.Ranked(book, 5, n_jobs=1).fit(bags, y).selection_
+    found = bs.PresenceRanking(book, 5, n_jobs=1).fit(bags, y).selection_
     assert set(bags.digests.tolist()) <= set(adapter.images_seen(found).tolist())
 
 

@@ -14,8 +14,8 @@ from bowsaw.errors import DataError, MismatchError, ParameterError
 from bowsaw.report.lines import codebook_line, named_words, trace_line, words_line
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.base import Selection
 from bowsaw.selection.baselines import RandomSubset
-from bowsaw.selection.result import Selection
 
 KEY = {"set": "toys", "split": 0, "full_words": 5}
 SIFT = bs.DenseSift().description()

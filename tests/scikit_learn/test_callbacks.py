@@ -290,7 +290,7 @@ def test_nothing_is_drawn_twice(monkeypatch):
             repair=0,
             cv=2,
         ),
-        bs.Retrained(BOOK, 3, max_iter=2, verbose=True),
+        bs.KMeansAtSize(BOOK, 3, max_iter=2, verbose=True),
     ]
     for estimator in estimators:
         options = {"estimate": True} if isinstance(estimator, bs.PruningPath) else {}

@@ -270,7 +270,7 @@ def test_a_grid_search_chooses_words_sharpness_score_and_size_on_two_processes()
 def test_a_grid_search_over_whole_methods():
     words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
     pipeline = Pipeline([("saw", bs.RandomSubset(words, 3)), ("classify", LinearSVC(C=100))])
-    saws = [bs.RandomSubset(words, 3), bs.Ranked(words, 3), bs.BottleneckSelector(words, 3)]
+    saws = [bs.RandomSubset(words, 3), bs.PresenceRanking(words, 3), bs.Bottleneck(words, 3)]
     search = GridSearchCV(pipeline, {"saw": saws, "saw__n_kept": [2, 4]}, cv=2, error_score="raise")
     search.fit(BAGS, Y)
     assert len(search.cv_results_["params"]) == 6
@@ -289,7 +289,7 @@ def test_words_that_are_learned_inside_are_those_that_are_learned_before():
 
 def test_a_clusterer_of_arrays_learns_no_words_of_bags():
     fitted = KMeans(3, n_init=1).fit(np.concatenate(list(BAGS)))
-    for kind in (bs.BagOfWords, bs.Ranked):
+    for kind in (bs.BagOfWords, bs.PresenceRanking):
         with pytest.raises(ParameterError, match=r"got KMeans, which learns from an array"):
             kind(fitted).fit(BAGS, Y)
 

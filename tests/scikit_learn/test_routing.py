@@ -52,17 +52,17 @@ def routing():
 class Start(bs.RandomSubset):
     """A start that remembers what it was told, and of which bags."""
 
-    heard: ClassVar[list[tuple[list[int], object, object]]] = []
+    observed: ClassVar[list[tuple[list[int], object, object]]] = []
 
-    def fit(self, X, y=None, *, known=None, groups=None, sample_weight=None):
+    def fit(self, X, y=None, *, groups=None, sample_weight=None):
         self.observed.append((X.digests.tolist(), groups, sample_weight))
-        return super().fit(X, y, known=known)
+        return super().fit(X, y)
 
 
 class Judge(bs.HistogramClassifier):
     """A classifier that remembers what it was told."""
 
-    heard: ClassVar[list[tuple[int, object, object]]] = []
+    observed: ClassVar[list[tuple[int, object, object]]] = []
 
     def fit(self, X, y, *, groups=None, sample_weight=None):
         self.observed.append((len(X), groups, sample_weight))

@@ -1,32 +1,33 @@
-"""What selectors have in common: what goes in is checked once, what comes out is coded alike."""
+"""Selectors and selections: input is checked once, output is coded alike."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 
 import bowsaw as bs
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.selection.base import Selector, check_labels, check_n_kept
-from bowsaw.selection.result import Selection
+from bowsaw.errors import ParameterError
+from bowsaw.selection.base import Selection, Selector, SharedCodes, check_n_kept
 
 BOOK = bs.Codebook(np.array([[0.0], [4.0], [8.0]]), [30, 10, 20])
 BAGS = [np.array([[0.0], [4.0], [4.0], [8.0]]), np.array([[8.0], [8.0]])]
+KEPT = np.array([20, 30])
+GROUPS = np.array([1, 0, 1])
 
 
 class Fixed(Selector):
-    """Answers with what it was given, and remembers what it was asked."""
+    """Returns a given selection, and stores what it was called with."""
+
+    name = "fixed"
 
     def __init__(self, codebook, n_kept=2, answer=None, coding="hard", sharpness=40.0, n_jobs=1):
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.answer = answer
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
 
-    def _select(self, bags, labels, book, n_kept):
-        self.asked_ = bags, labels, book, n_kept
+    def _select(self, bags, labels, codebook, n_kept):
+        self.asked_ = bags, labels, codebook, n_kept
         return self.answer
 
 
@@ -34,30 +35,24 @@ class Unlabelled(Fixed):
     _needs_labels = False
 
 
-def test_methods_are_asked_in_plain_values():
-    answer = Selection("fixed", "full", BOOK, kept=np.array([20, 30]))
-    saw = Fixed(BOOK, np.int32(2), answer).fit(BAGS, ["sea", "ash"])
-    bags, labels, book, n_kept = saw.asked_
+def test_methods_receive_plain_values():
+    answer = Selection("fixed", "full", BOOK, kept=KEPT)
+    fitted = Fixed(BOOK, np.int32(2), answer).fit(BAGS, ["sea", "ash"])
+    bags, labels, book, n_kept = fitted.asked_
     assert isinstance(bags, bs.Bags)
     assert book is BOOK
     assert type(n_kept) is int
     # Classes are sorted, and labels are their numbers.
-    assert saw.classes_.tolist() == ["ash", "sea"]
+    assert fitted.classes_.tolist() == ["ash", "sea"]
     assert labels.tolist() == [1, 0]
-    assert labels.dtype == np.int64
-
-
-def test_bare_words_become_a_codebook():
-    answer = Selection("fixed", "full", BOOK, kept=np.array([20]))
-    saw = Fixed(BOOK.words, 1, answer).fit(BAGS, [0, 1])
-    assert saw.asked_[2].ids.tolist() == [0, 1, 2]
+    assert Fixed(BOOK.words, 1, answer).fit(BAGS, [0, 1]).asked_[2].ids.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("answer", "codes", "names"),
     [
         (
-            Selection("fixed", "full", BOOK, kept=np.array([20, 30])),
+            Selection("fixed", "full", BOOK, kept=KEPT),
             [[0.25, 0.25], [1, 0]],
             ["word0020", "word0030"],
         ),
@@ -68,62 +63,83 @@ def test_bare_words_become_a_codebook():
             ["word0030", "word0020"],
         ),
         (
-            Selection("fixed", "full", BOOK, groups=np.array([1, 0, 1])),
+            Selection("fixed", "full", BOOK, groups=GROUPS),
             [[0.5, 0.5], [0, 1]],
             ["group0000", "group0001"],
         ),
     ],
 )
 def test_new_bags_are_coded_as_the_selection_says(answer, codes, names):
-    saw = Fixed(BOOK, 2, answer).fit(BAGS, [0, 1])
-    assert saw.selection_.record() == answer.record()
-    assert np.array_equal(saw.codebook_.words, answer.codebook.words)
-    assert saw.codebook_ is saw.selection_.codebook
-    assert saw.transform(BAGS).tolist() == codes
-    assert saw.get_feature_names_out().tolist() == names
-    assert saw.n_features_out_ == 2
+    fitted = Fixed(BOOK, 2, answer).fit(BAGS, [0, 1])
+    assert fitted.selection_.record() == answer.record()
+    assert np.array_equal(fitted.codebook_.words, answer.codebook.words)
+    assert fitted.codebook_ is fitted.selection_.codebook
+    assert fitted.transform(BAGS).tolist() == codes
+    assert fitted.get_feature_names_out().tolist() == names
+    assert (answer.n_columns, answer.n_coding_words) == (2, answer.codebook.n_words)
 
 
-def test_selectors_without_need_of_labels_say_so_and_get_none():
-    answer = Selection("fixed", "full", BOOK, kept=np.array([20]))
-    saw = Unlabelled(BOOK, 1, answer).fit(BAGS)
-    assert saw.asked_[1] is None
-    assert not hasattr(saw, "classes_")
-    assert not saw.__sklearn_tags__().target_tags.required
+def test_a_method_without_labels_says_so_and_receives_none():
+    fitted = Unlabelled(BOOK, 1, Selection("fixed", "full", BOOK, kept=KEPT[:1])).fit(BAGS)
+    assert fitted.asked_[1] is None
+    assert not hasattr(fitted, "classes_")
+    assert not fitted.__sklearn_tags__().target_tags.required
     assert Fixed(BOOK).__sklearn_tags__().target_tags.required
 
 
-@pytest.mark.parametrize("value", [1, 5, np.int64(3), np.uint8(2)])
-def test_numbers_of_words_within_the_codebook_are_taken(value):
-    assert check_n_kept(value, 5) == int(value)
-    assert type(check_n_kept(value, 5)) is int
-
-
-@pytest.mark.parametrize("value", [0, -2, 6, 2.0, "3", None, True, np.array([2])])
-def test_other_numbers_of_words_are_refused_with_the_limit(value):
-    with pytest.raises(ParameterError, match=r"from 1 to 5 \(the codebook has 5 words\); got"):
+@pytest.mark.parametrize("value", [0, 6, 2.0, "3", None, True])
+def test_numbers_of_words_outside_the_codebook_are_refused_with_the_limit(value):
+    assert check_n_kept(np.uint8(5), 5) == 5
+    with pytest.raises(ParameterError, match=r"from 1 to 5; got .* The codebook has 5 words"):
         check_n_kept(value, 5)
 
 
-def test_labels_become_numbers_from_zero():
-    classes, labels = check_labels(["b", "a", "c", "a"], 4)
-    assert classes.tolist() == ["a", "b", "c"]
-    assert labels.tolist() == [1, 0, 2, 0]
-    classes, labels = check_labels(np.array([7, -1, 7]), 3)
-    assert classes.tolist() == [-1, 7]
-    assert labels.tolist() == [1, 0, 1]
+def test_shared_codes_are_made_once_per_question():
+    shared = SharedCodes(BOOK, bs.Bags.from_list(BAGS))
+    assert shared.histograms("hard", 40.0) is shared.histograms("hard", 40.0)
+    assert shared.histograms("soft", 1.0) is not shared.histograms("soft", 2.0)
+    assert not shared.histograms("hard", 40.0).flags.writeable
+    state = shared.state("hard", "uniform", 40.0)
+    assert state is shared.state("hard", "uniform", 40.0)
+    assert state is not shared.state("hard", "uniform", 40.0, options={"neighbours": 1})
+    assert not shared.describes(BOOK, bs.Bags.from_list(BAGS))
+
+
+def test_groups_of_minus_one_are_left_out_of_the_sum():
+    histograms = np.array([[0.1, 0.2, 0.7]], dtype=np.float32)
+    reduced = Selection("some", "full", BOOK, groups=np.array([0, -1, 0])).reduce(histograms)
+    np.testing.assert_allclose(reduced, [[0.8]], rtol=1e-6)
+    assert reduced.dtype == np.float32
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("parts", "message"),
     [
-        (None, r"chooses words by labels: call fit\(bags, y\)"),
-        ([0, 1], r"one label a bag \(3\); got shape \(2,\)"),
-        ([[0], [1], [0]], r"one label a bag \(3\); got shape \(3, 1\)"),
-        (0, r"one label a bag \(3\); got shape \(\)"),
-        ([4, 4, 4], "at least two classes; got 1"),
+        ({"codes_with": "some", "kept": KEPT}, "codes_with must be one of 'pruned', 'full'"),
+        ({"codes_with": "full"}, "either kept words or groups"),
+        ({"codes_with": "full", "kept": KEPT, "groups": GROUPS}, "either kept words or groups"),
+        ({"codes_with": "pruned", "groups": GROUPS}, "groups need the full codebook"),
+        ({"codes_with": "full", "groups": GROUPS[:-1]}, "one entry for each of its words"),
+        ({"codes_with": "pruned", "kept": KEPT}, "has the kept words, in their order"),
+        ({"codes_with": "pruned", "kept": BOOK.ids[::-1]}, "has the kept words, in their order"),
     ],
 )
-def test_labels_that_say_nothing_are_refused(y, message):
-    with pytest.raises(DataError, match=message):
-        check_labels(y, 3)
+def test_contradictory_selections_are_refused(parts, message):
+    with pytest.raises(ParameterError, match=message):
+        Selection("some", codebook=BOOK, **parts)
+
+
+def test_records_are_json_and_have_the_last_score():
+    parts = {"certificate": {"mean_l1": 0.0}, "parameters": {"n_kept": 2}, "seed": 3}
+    selection = Selection("some", "full", BOOK, kept=KEPT, scores=(0.5, 0.75), **parts)
+    assert selection.record() == {
+        "method": "some",
+        "codes_with": "full",
+        "n_columns": 2,
+        "n_coding_words": 3,
+        "n_steps": 2,
+        "score": 0.75,
+        **parts,
+    }
+    assert json.loads(json.dumps(selection.record())) == selection.record()
+    assert Selection("some", "full", BOOK, groups=GROUPS).record()["score"] is None

@@ -1,4 +1,4 @@
-"""The three codebooks of the small size that took no thought about classes."""
+"""Random subsets, farthest points and k-means at the small size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError
-from bowsaw.selection.baselines import FarthestPoint, RandomSubset, Retrained
+from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
 
 RANDOM = np.random.default_rng(4)
 BOOK = bs.Codebook(RANDOM.random((12, 3)) * 4, RANDOM.permutation(90)[:12] + 7, scale=4)
@@ -24,12 +24,12 @@ BAGS = bs.Bags(RANDOM.integers(0, 256, (80, 3)).astype(np.uint8), [0, 30, 55, 80
 
 
 def test_a_random_subset_codes_as_the_book_of_those_words():
-    saw = RandomSubset(BOOK, 5, random_state=3, n_jobs=1).fit(BAGS)
-    kept = saw.selection_.kept
+    fitted = RandomSubset(BOOK, 5, random_state=3, n_jobs=1).fit(BAGS)
+    kept = fitted.selection_.kept
     # In the order of the codebook: the positions rise.
     assert (np.diff(BOOK.positions(kept)) > 0).all()
     expected = bs.BagOfWords(BOOK.only(kept), n_jobs=1).transform(BAGS)
-    np.testing.assert_array_equal(saw.transform(BAGS), expected)
+    np.testing.assert_array_equal(fitted.transform(BAGS), expected)
 
 
 def test_every_word_is_kept_equally_often():
@@ -42,10 +42,10 @@ def test_every_word_is_kept_equally_often():
     assert np.abs(seen - 100).max() <= 35
 
 
-def test_a_random_subset_without_a_seed_tells_the_one_it_drew():
-    saw = RandomSubset(BOOK, 6, random_state=None).fit(BAGS)
-    again = RandomSubset(BOOK, 6, random_state=saw.selection_.seed).fit(BAGS)
-    np.testing.assert_array_equal(saw.selection_.kept, again.selection_.kept)
+def test_a_random_subset_without_a_seed_records_the_one_it_drew():
+    fitted = RandomSubset(BOOK, 6, random_state=None).fit(BAGS)
+    again = RandomSubset(BOOK, 6, random_state=fitted.selection_.seed).fit(BAGS)
+    np.testing.assert_array_equal(fitted.selection_.kept, again.selection_.kept)
 
 
 # -- farthest point --------------------------------------------------------------------------------
@@ -58,73 +58,72 @@ def radius(words, kept):
 
 
 def test_each_farthest_point_is_the_farthest_from_those_before():
-    saw = FarthestPoint(BOOK, 12).fit(BAGS)
+    fitted = FarthestPoint(BOOK, 12).fit(BAGS)
     words = BOOK.words.astype(float)
-    taken = BOOK.positions(saw.order_).tolist()
+    taken = BOOK.positions(fitted.order_).tolist()
     assert taken[0] == np.linalg.norm(words - words.mean(axis=0), axis=1).argmin()
     for step in range(1, 12):
         gaps = np.linalg.norm(words[:, None] - words[None, taken[:step]], axis=2).min(axis=1)
         assert gaps[taken[step]] == pytest.approx(gaps.max())
-        assert -4 * saw.selection_.scores[step] == pytest.approx(radius(words, taken[: step + 1]))
+        assert -4 * fitted.selection_.scores[step] == pytest.approx(
+            radius(words, taken[: step + 1])
+        )
 
 
 @given(npst.arrays(np.int64, (7, 2), elements=st.integers(0, 6)), st.integers(1, 7))
 def test_farthest_points_are_within_twice_the_best_radius(words, n_kept):
     # Gonzalez (1985): the greedy radius is at most twice that of the best subset.
-    saw = FarthestPoint(words, n_kept).fit([[[0.0, 0.0]]])
+    fitted = FarthestPoint(words, n_kept).fit([[[0.0, 0.0]]])
     best = min(radius(words, kept) for kept in combinations(range(7), n_kept))
-    found = radius(words, saw.selection_.kept)
+    found = radius(words, fitted.selection_.kept)
     assert found <= 2 * best + 1e-9
-    assert -saw.selection_.scores[-1] == pytest.approx(found)
-    assert len(set(saw.selection_.kept.tolist())) == n_kept
+    assert -fitted.selection_.scores[-1] == pytest.approx(found)
+    assert len(set(fitted.selection_.kept.tolist())) == n_kept
 
 
 def test_fewer_farthest_points_are_the_first_of_more():
     order = FarthestPoint(BOOK, 12).fit(BAGS).order_
     for n_kept in (1, 4, 9):
-        saw = FarthestPoint(BOOK, n_kept).fit(BAGS)
-        np.testing.assert_array_equal(saw.order_, order[:n_kept])
-        assert set(saw.selection_.kept) == set(order[:n_kept])
+        fitted = FarthestPoint(BOOK, n_kept).fit(BAGS)
+        np.testing.assert_array_equal(fitted.order_, order[:n_kept])
+        assert set(fitted.selection_.kept) == set(order[:n_kept])
 
 
 def test_words_in_one_place_are_all_taken_in_the_end():
-    saw = FarthestPoint(np.ones((4, 2)), 4).fit([[[1.0, 1.0]]])
-    assert saw.selection_.kept.tolist() == [0, 1, 2, 3]
-    assert saw.selection_.scores == (0.0, 0.0, 0.0, 0.0)
+    fitted = FarthestPoint(np.ones((4, 2)), 4).fit([[[1.0, 1.0]]])
+    assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
+    assert fitted.selection_.scores == (0.0, 0.0, 0.0, 0.0)
 
 
-# -- retrained -------------------------------------------------------------------------------------
+# -- k-means -------------------------------------------------------------------------------------
 
 
-def test_retraining_is_k_means_at_the_small_size():
-    saw = Retrained(BOOK, 4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
+def test_it_is_k_means_at_the_small_size():
+    fitted = KMeansAtSize(BOOK, 4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
     trainer = bs.KMeansCodebook(4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
-    assert saw.codebook_ == trainer.codebook_
-    assert saw.selection_.kept.tolist() == [0, 1, 2, 3]
-    assert saw.selection_.scores == tuple(-value for value in trainer.objectives_)
+    assert fitted.codebook_ == trainer.codebook_
+    assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
+    assert fitted.selection_.scores == tuple(-value for value in trainer.objectives_)
 
 
-def test_retraining_can_use_other_images_than_those_of_fit():
+def test_k_means_can_use_other_images_than_those_of_fit():
     other = bs.Bags(RANDOM.integers(0, 200, (60, 3)).astype(np.uint8), [0, 20, 60], scale=256)
-    saw = Retrained(BOOK, 4, bags=other, n_jobs=1).fit(BAGS)
-    assert saw.codebook_ == bs.KMeansCodebook(4, n_jobs=1, random_state=0).fit(other).codebook_
-    assert saw.transform(BAGS).shape == (3, 4)
+    fitted = KMeansAtSize(BOOK, 4, bags=other, n_jobs=1, random_state=0).fit(BAGS)
+    assert fitted.codebook_ == bs.KMeansCodebook(4, n_jobs=1, random_state=0).fit(other).codebook_
+    assert fitted.transform(BAGS).shape == (3, 4)
 
 
-def test_retraining_refuses_images_of_other_descriptors():
+def test_k_means_refuses_other_descriptors_and_too_few():
     with pytest.raises(MismatchError, match="3 dimensions"):
-        Retrained(BOOK, 4, bags=[np.zeros((9, 5))]).fit(BAGS)
-
-
-def test_retraining_needs_enough_distinct_descriptors():
+        KMeansAtSize(BOOK, 4, bags=[np.zeros((9, 5))]).fit(BAGS)
     with pytest.raises(DataError, match="distinct descriptors"):
-        Retrained(BOOK, 4).fit([np.zeros((9, 3))])
+        KMeansAtSize(BOOK, 4).fit([np.zeros((9, 3))])
 
 
-def test_retraining_has_the_defaults_of_k_means():
-    ours = inspect.signature(Retrained).parameters
+def test_k_means_has_the_defaults_of_k_means():
+    ours = inspect.signature(KMeansAtSize).parameters
     theirs = inspect.signature(bs.KMeansCodebook).parameters
-    shared = set(theirs) - {"n_words", "checkpoint", "parallel"}
+    shared = set(theirs) - {"n_words", "checkpoint", "parallel", "random_state"}
     assert {name: ours[name].default for name in shared} == {
         name: theirs[name].default for name in shared
     }

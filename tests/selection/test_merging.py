@@ -1,4 +1,4 @@
-"""The frame of bottom-up merging, with losses of its own."""
+"""Bottom-up merging, with losses of its own, and the information bottleneck."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from tests.oracles import bottleneck as oracle
 
-from bowsaw.errors import ParameterError
-from bowsaw.selection.bottleneck import BottleneckSelector
-from bowsaw.selection.merging import MergeTree, add_up, merge_greedily
+from bowsaw.bags import Bags
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.selection.base import add_columns
+from bowsaw.selection.merging import (
+    Bottleneck,
+    MergeTree,
+    bottleneck_tree,
+    merge_greedily,
+    word_class_table,
+)
 
 
 class ArbitraryLosses:
@@ -88,19 +97,197 @@ def test_groups_follow_chains_of_merges():
     assert cuts == [[0, 1, 2, 3], [0, 1, 2, 2], [0, 1, 1, 1], [0, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("n_groups", [0, -1, 1.5, True, None])
-def test_a_number_of_groups_that_is_none_is_refused(n_groups):
+@pytest.mark.parametrize("n_groups", [0, 1.5, None])
+def test_a_number_of_groups_below_one_is_refused(n_groups):
     tree = MergeTree(2, np.arange(2), np.array([[0, 1]]), np.zeros(1))
-    with pytest.raises(ParameterError, match="whole number, 1 or more"):
+    with pytest.raises(ParameterError, match="n_kept must be an integer of at least 1"):
         tree.groups_at(n_groups)
 
 
-def test_columns_are_added_up_by_group_and_set_aside():
-    histograms = np.array([[1, 2, 4, 8, 16]], dtype=np.float32)
-    summed = add_up(histograms, np.array([1, -1, 0, 1, -1]))
-    assert (summed.tolist(), summed.dtype) == ([[4, 9]], np.float32)
+FOUR = np.array([[0.3, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, 0.2]])
+
+
+def random_table(seed, n_words, n_classes, zeros=0.3):
+    random = np.random.default_rng(seed)
+    table = random.gamma(0.7, size=(n_words, n_classes))
+    table[random.random(table.shape) < zeros] = 0
+    table[0, 0] = 1
+    return table / table.sum()
+
+
+def groups_of(tree):
+    """The two groups that each merge joined, as sets of words."""
+    members = {int(word): frozenset([int(word)]) for word in tree.present}
+    for first, second in tree.merges.tolist():
+        yield {members[first], members[second]}
+        members[first] |= members.pop(second)
+
+
+tables = st.builds(random_table, st.integers(0, 10**6), st.integers(1, 14), st.integers(1, 5))
+
+
+# -- the bottleneck: identity 8 -------------------------------------------------------------------
+
+
+def test_words_of_one_class_are_joined_first_and_at_no_cost():
+    tree = bottleneck_tree(FOUR)
+    assert sorted(map(tuple, tree.merges[:2].tolist())) == [(0, 1), (2, 3)]
+    assert tree.losses[:2].tolist() == [0, 0]
+    # What is left tells the class exactly: all of H(.6, .4) is lost by the last merge.
+    assert tree.losses[2] == pytest.approx(-0.6 * np.log(0.6) - 0.4 * np.log(0.4), abs=1e-15)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables)
+def test_the_tree_is_that_of_a_brute_force(table):
+    tree = bottleneck_tree(table)
+    merges, losses = oracle.brute_force(table)
+    np.testing.assert_allclose(tree.losses, losses, rtol=1e-9, atol=1e-15)
+    # Where merges cost the same, as at no cost, any of their orders is right.
+    if (np.diff(np.sort(losses)) > 1e-12).all():
+        assert list(groups_of(tree)) == merges
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables)
+def test_losses_are_divergences_and_sum_to_the_information(table):
+    tree = bottleneck_tree(table)
+    members = {int(word): table[word] for word in tree.present}
+    for (first, second), loss in zip(tree.merges.tolist(), tree.losses, strict=True):
+        before = members[first], members.pop(second)
+        assert loss >= 0
+        assert loss == pytest.approx(oracle.divergence(*before), rel=1e-9, abs=1e-15)
+        members[first] = sum(before)
+    assert tree.losses.sum() == pytest.approx(oracle.information(table), abs=1e-13)
+
+
+@settings(deadline=None, max_examples=20)
+@given(tables, st.integers(1, 14))
+def test_a_cut_has_lost_what_its_merges_cost(table, n_groups):
+    tree = bottleneck_tree(table)
+    groups = tree.groups_at(n_groups)
+    merged = add_columns(table.T, groups).T
+    left = tree.losses[max(0, len(tree.present) - n_groups) :].sum()
+    assert oracle.information(merged) == pytest.approx(left, abs=1e-13)
+
+
+def test_many_words_give_the_losses_of_plain_row_scans():
+    # Large enough for the arrays to be compacted several times.
+    table = random_table(3, 300, 6)
+    losses = bottleneck_tree(table, n_jobs=2).losses
+    np.testing.assert_allclose(losses, oracle.row_scan(table), rtol=1e-7, atol=1e-14)
+
+
+def test_every_merge_is_a_best_one_where_many_are_alike():
+    # Small counts: many words have the same profile, and any of their orders is right. So the
+    # pairs are taken from the tree, and each must be as cheap as the cheapest of that moment.
+    random = np.random.default_rng(1)
+    counts = random.poisson(random.dirichlet(np.full(4, 0.7), 120) * random.gamma(8, 1, (120, 1)))
+    table = counts[counts.sum(axis=1) > 0] / counts.sum()
+    tree = bottleneck_tree(table)
+    assert (tree.losses == 0).sum() > 10
+    masses = table.copy()
+    alive = np.ones(len(table), dtype=bool)
+    for (first, second), loss in zip(tree.merges.tolist(), tree.losses, strict=True):
+        left = masses[alive]
+        assert loss <= min(oracle.row(left, i).min() for i in range(len(left))) + 1e-15
+        masses[first] += masses[second]
+        alive[second] = False
+
+
+# -- the tree --------------------------------------------------------------------------------------
+
+
+def test_copies_of_a_profile_merge_before_anything_else():
+    random = np.random.default_rng(0)
+    profiles = random.dirichlet(np.ones(5), 8)
+    kind = random.permutation(np.repeat(np.arange(8), 6))
+    table = profiles[kind] * random.uniform(0.5, 2, (48, 1))
+    tree = bottleneck_tree(table / table.sum())
+    groups = tree.groups_at(8)
+    assert len(set(zip(groups.tolist(), kind.tolist(), strict=True))) == 8
+    assert tree.losses[:40].max() < 1e-15 < tree.losses[40:].min()
+
+
+def test_the_result_is_the_same_on_any_number_of_threads():
+    table = random_table(1, 400, 4)
+    one, two, three = (bottleneck_tree(table, n_jobs=n) for n in (1, 2, 3))
+    for other in (two, three):
+        np.testing.assert_array_equal(one.merges, other.merges)
+        np.testing.assert_array_equal(one.losses, other.losses)
+
+
+def test_words_without_mass_are_set_aside():
+    table = np.insert(FOUR, [0, 2], 0, axis=0)
+    tree = bottleneck_tree(table)
+    assert tree.groups_at(2).tolist() == [-1, 0, 0, -1, 1, 1]
+    assert tree.groups_at(6).tolist() == [-1, 0, 1, -1, 2, 3]
+
+
+def test_cuts_are_nested_and_numbered_by_their_first_words():
+    tree = bottleneck_tree(random_table(2, 60, 4))
+    coarser = tree.groups_at(60)
+    for n_groups in range(len(tree.present), 0, -1):
+        groups, finer = tree.groups_at(n_groups), coarser
+        coarser = groups
+        assert len(set(groups[tree.present].tolist())) == n_groups
+        firsts = [int(np.flatnonzero(groups == g)[0]) for g in range(n_groups)]
+        assert firsts == sorted(firsts)
+        pairs = {(int(a), int(b)) for a, b in zip(finer, groups, strict=True)}
+        assert len(pairs) == len(set(finer.tolist()))
+
+
+def test_one_word_needs_no_merge():
+    tree = bottleneck_tree([[0.0, 0.0], [1.0, 2.0]])
+    assert (len(tree.merges), tree.groups_at(1).tolist()) == (0, [-1, 0])
+
+
+@pytest.mark.parametrize("table", [[[0.0, 0.0]], [[-1.0, 2.0]], [1.0, 2.0], [[np.nan, 1.0]]])
+def test_tables_that_are_no_distributions_are_refused(table):
+    with pytest.raises(DataError):
+        bottleneck_tree(table)
+
+
+# -- the selector ----------------------------------------------------------------------------------
+
+
+def test_the_table_is_the_mean_of_the_histograms_by_class():
+    histograms = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]], dtype=np.float32)
+    table = word_class_table(histograms, np.array([0, 1, 1]))
+    np.testing.assert_allclose(table, np.array([[0.5, 1.25], [0.5, 0.75]]) / 3)
+    with pytest.raises(DataError, match="every histogram is empty"):
+        word_class_table(np.zeros((4, 3)), [0, 0, 1, 1])
+
+
+def test_ready_histograms_can_be_merged():
+    random = np.random.default_rng(4)
+    X = random.random((30, 12))
+    X[np.arange(30), np.repeat([2, 5, 7], 10)] += 30
+    tree = bottleneck_tree(word_class_table(X, np.repeat(["cat", "dog", "owl"], 10)))
+    assert len(set(tree.groups_at(3)[[2, 5, 7]].tolist())) == 3
+    np.testing.assert_allclose(tree.reduce(X, 3).sum(axis=1), X.sum(axis=1))
+
+
+@pytest.mark.parametrize("coding", ["hard", "soft"])
+def test_the_selector_merges_the_words_of_a_codebook(coding):
+    # Words 0, 2, 4 are seen in the first class and 1, 3 in the second; no image has word 5.
+    random = np.random.default_rng(0)
+    words = np.append(np.arange(5.0), 90.0)[:, None]
+    values = [np.repeat([0.0, 2.0, 4.0], 5), np.repeat([1.0, 3.0], 5)] * 4
+    bags = Bags.from_list([(v + random.normal(0, 0.05, v.shape))[:, None] for v in values])
+    y = ["in", "out"] * 4
+    merged = Bottleneck(words, n_kept=2, coding=coding, sharpness=20.0).fit(bags, y)
+    selection = merged.selection_
+    assert selection.groups[:5].tolist() == [0, 1, 0, 1, 0]
+    assert (selection.codes_with, selection.n_coding_words, selection.n_columns) == ("full", 6, 2)
+    out = merged.transform(bags)
+    np.testing.assert_allclose(out, np.tile(np.eye(2), (4, 1)), atol=1e-4)
+    assert merged.selection_at(3).n_columns == 3
+    assert selection.record()["method"] == "bottleneck"
+    again = clone(merged).set_params(n_jobs=1).fit(bags, y)
+    np.testing.assert_array_equal(again.tree_.merges, merged.tree_.merges)
 
 
 def test_a_selector_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError):
-        BottleneckSelector([[0.0]]).selection_at(1)
+        Bottleneck([[0.0]]).selection_at(1)

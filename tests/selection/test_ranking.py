@@ -11,7 +11,7 @@ from sklearn.metrics import mutual_info_score
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.selection.ranking import Ranked, RankedRecoded
+from bowsaw.selection.ranking import PresenceRanking
 
 RANDOM = np.random.default_rng(8)
 IDS = RANDOM.permutation(80)[:10] + 5
@@ -59,58 +59,60 @@ def by_definition(measure, word):
 
 @pytest.mark.parametrize("measure", ["mi", "df", "chi2", "pmi"])
 def test_words_are_ranked_by_their_measure(measure):
-    saw = Ranked(BOOK, 6, measure=measure, n_jobs=1).fit(BAGS, NAMES)
+    fitted = PresenceRanking(BOOK, 6, measure=measure, n_jobs=1).fit(BAGS, NAMES)
     expected = np.array([by_definition(measure, word) for word in range(10)])
-    np.testing.assert_allclose(saw.word_scores_, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.word_scores_, expected, rtol=1e-9, atol=1e-12)
     # Best first, and the first in the codebook of equals.
-    best = sorted(range(10), key=lambda word: (-saw.word_scores_[word], word))[:6]
-    np.testing.assert_array_equal(saw.selection_.kept, IDS[best])
-    np.testing.assert_array_equal(saw.order_, saw.selection_.kept)
+    best = sorted(range(10), key=lambda word: (-fitted.word_scores_[word], word))[:6]
+    np.testing.assert_array_equal(fitted.selection_.kept, IDS[best])
+    np.testing.assert_array_equal(fitted.order_, fitted.selection_.kept)
 
 
 def test_the_presence_statistic_is_not_that_of_counts():
     # scikit-learn's chi2 sums counts; presence must not change when a word is repeated.
     more = [bag_of(row * 3) for row in COUNTS]
-    scores = Ranked(BOOK, 6, measure="chi2").fit(BAGS, NAMES).word_scores_
-    again = Ranked(BOOK, 6, measure="chi2").fit(more, NAMES).word_scores_
+    scores = PresenceRanking(BOOK, 6, measure="chi2").fit(BAGS, NAMES).word_scores_
+    again = PresenceRanking(BOOK, 6, measure="chi2").fit(more, NAMES).word_scores_
     np.testing.assert_array_equal(again, scores)
     assert not np.allclose(sklearn_chi2(COUNTS * 3, LABELS)[0], sklearn_chi2(COUNTS, LABELS)[0])
 
 
 @pytest.mark.parametrize("measure", ["mi", "df", "chi2", "pmi"])
 def test_ranked_columns_are_those_of_the_full_histogram(measure):
-    saw = Ranked(BOOK, 4, measure=measure, n_jobs=1).fit(BAGS, NAMES)
-    assert saw.selection_.codes_with == "full"
-    assert saw.codebook_ == BOOK
-    columns = BOOK.positions(saw.selection_.kept)
-    np.testing.assert_allclose(saw.transform(BAGS), HISTOGRAMS[:, columns], rtol=1e-6)
+    fitted = PresenceRanking(BOOK, 4, measure=measure, n_jobs=1).fit(BAGS, NAMES)
+    assert fitted.selection_.codes_with == "full"
+    assert fitted.codebook_ == BOOK
+    columns = BOOK.positions(fitted.selection_.kept)
+    np.testing.assert_allclose(fitted.transform(BAGS), HISTOGRAMS[:, columns], rtol=1e-6)
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
-    full = Ranked(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
-    saw = RankedRecoded(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
-    np.testing.assert_array_equal(saw.order_, full.selection_.kept)
+    full = PresenceRanking(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
+    fitted = PresenceRanking(BOOK, 4, recode=True, coding=coding, sharpness=0.5, n_jobs=1).fit(
+        BAGS, NAMES
+    )
+    np.testing.assert_array_equal(fitted.order_, full.selection_.kept)
     expected = IDS[np.sort(BOOK.positions(full.selection_.kept))]
-    np.testing.assert_array_equal(saw.selection_.kept, expected)
+    np.testing.assert_array_equal(fitted.selection_.kept, expected)
     coder = bs.BagOfWords(BOOK.only(expected), coding=coding, sharpness=0.5, n_jobs=1)
-    np.testing.assert_array_equal(saw.transform(BAGS), coder.transform(BAGS))
+    np.testing.assert_array_equal(fitted.transform(BAGS), coder.transform(BAGS))
 
 
 def test_a_smaller_ranking_is_the_beginning_of_a_larger():
-    ten = Ranked(BOOK, 10).fit(BAGS, NAMES).selection_.kept
+    ten = PresenceRanking(BOOK, 10).fit(BAGS, NAMES).selection_.kept
     for n_kept in (1, 3, 7):
-        kept = Ranked(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
+        kept = PresenceRanking(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
         np.testing.assert_array_equal(kept, ten[:n_kept])
 
 
 def test_document_frequency_needs_no_labels():
-    without = Ranked(BOOK, 3, measure="df").fit(BAGS)
-    given = Ranked(BOOK, 3, measure="df").fit(BAGS, NAMES)
+    without = PresenceRanking(BOOK, 3, measure="df").fit(BAGS)
+    given = PresenceRanking(BOOK, 3, measure="df").fit(BAGS, NAMES)
     np.testing.assert_array_equal(without.selection_.kept, given.selection_.kept)
     assert not without.__sklearn_tags__().target_tags.required
     with pytest.raises(DataError, match="labels"):
-        Ranked(BOOK, 3, measure="chi2").fit(BAGS)
+        PresenceRanking(BOOK, 3, measure="chi2").fit(BAGS)
 
 
 def test_the_mean_of_pointwise_information_puts_useless_words_first():
@@ -119,31 +121,31 @@ def test_the_mean_of_pointwise_information_puts_useless_words_first():
     counts = np.concatenate([COUNTS, np.ones((3, 10), dtype=int)])
     labels = np.concatenate([LABELS, [0, 1, 2]])
     bags = [bag_of(row) for row in counts]
-    mean = Ranked(BOOK, 3, measure="pmi", combine="mean").fit(bags, labels)
+    mean = PresenceRanking(BOOK, 3, measure="pmi", combine="mean").fit(bags, labels)
     assert (mean.word_scores_[:9] <= 1e-12).all()
     assert mean.word_scores_[0] == 0
-    assert (Ranked(BOOK, 3, measure="pmi").fit(bags, labels).word_scores_[1:9] >= 0).all()
+    assert (PresenceRanking(BOOK, 3, measure="pmi").fit(bags, labels).word_scores_[1:9] >= 0).all()
 
 
 def test_a_soft_word_is_present_above_an_even_share():
     soft = {"coding": "soft", "sharpness": 0.05, "n_jobs": 1}
     codes = bs.BagOfWords(BOOK, **soft).transform(BAGS)
-    saw = Ranked(BOOK, 3, measure="df", **soft).fit(BAGS)
-    np.testing.assert_allclose(saw.word_scores_, (codes > 0.1).mean(axis=0))
-    low = Ranked(BOOK, 3, measure="df", threshold=0.02, **soft).fit(BAGS)
+    fitted = PresenceRanking(BOOK, 3, measure="df", **soft).fit(BAGS)
+    np.testing.assert_allclose(fitted.word_scores_, (codes > 0.1).mean(axis=0))
+    low = PresenceRanking(BOOK, 3, measure="df", threshold=0.02, **soft).fit(BAGS)
     np.testing.assert_allclose(low.word_scores_, (codes > np.float32(0.02)).mean(axis=0))
 
 
 def test_a_threshold_asks_for_more_than_presence():
-    saw = Ranked(BOOK, 3, measure="df", threshold=0.3).fit(BAGS)
+    fitted = PresenceRanking(BOOK, 3, measure="df", threshold=0.3).fit(BAGS)
     coded = bs.BagOfWords(BOOK).transform(BAGS)
-    np.testing.assert_allclose(saw.word_scores_, (coded > 0.3).mean(axis=0))
+    np.testing.assert_allclose(fitted.word_scores_, (coded > 0.3).mean(axis=0))
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"measure": "tf"}, {"combine": "sum"}, {"threshold": 1.0}, {"threshold": "low"}],
+    [{"measure": "tf"}, {"combine": "sum"}, {"threshold": 1.0}],
 )
 def test_unknown_measures_are_refused(wrong):
     with pytest.raises(ParameterError, match=f"{next(iter(wrong))} must be"):
-        Ranked(BOOK, 3, **wrong).fit(BAGS, NAMES)
+        PresenceRanking(BOOK, 3, **wrong).fit(BAGS, NAMES)

@@ -29,11 +29,10 @@ from bowsaw.evaluation.recommendation import Recommendation
 from bowsaw.formats.vocabulary import load
 from bowsaw.inference.fidelity import Fidelity
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.base import Selector
+from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.nested import Check
 from bowsaw.selection.refinement import Refinement
-from bowsaw.selection.result import Selection
 from bowsaw.store import Store
 
 METHODS: dict[str, type[Selector]] = {

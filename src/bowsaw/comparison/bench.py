@@ -2,7 +2,7 @@
 
 Shared by all cells of a split: descriptors, the full codebooks, k-means at each small size.
 Shared by the cells of a panel: the histograms of all words and the states of searches
-(:class:`~bowsaw.selection.known.Known`), merge trees, which one fit cuts at every size.
+(:class:`~bowsaw.selection.base.SharedCodes`), merge trees, which one fit cuts at every size.
 
 **The cell**: choose words on the training images, code all images with the codebook that the choice
 codes with, choose C on the codebook's images, train on the training images, classify the test
@@ -39,10 +39,8 @@ from bowsaw.evaluation.classify import HistogramClassifier, Mapped
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.parallel import effective_jobs
-from bowsaw.selection.base import Selector
-from bowsaw.selection.known import Known
+from bowsaw.selection.base import Selection, Selector, SharedCodes
 from bowsaw.selection.merging import MergingSelector
-from bowsaw.selection.result import Selection
 
 CHUNK = 500
 """Images that are coded at a time."""
@@ -147,15 +145,15 @@ class Bench:
             return
         self._panel = panel
         self._full: _Coded | None = None
-        self._known: Known | None = None
+        self._known: SharedCodes | None = None
         self._trees: dict[str, tuple[MergingSelector, float, int | None]] = {}
 
-    def known(self) -> Known:
+    def known(self) -> SharedCodes:
         """Return what is known of the training images in the present panel."""
         assert self._panel is not None
         if self._known is None:
             book = self.book(self._panel.full_words)
-            self._known = Known(book, self.train_bags, max_bytes=self._max_bytes)
+            self._known = SharedCodes(book, self.train_bags, max_bytes=self._max_bytes)
         return self._known
 
     # -- the cell --------------------------------------------------------------------------------
@@ -239,12 +237,10 @@ class Bench:
             selection = merged.selection_at(size)
             return Chosen(selection, selection.codebook, merged, seconds, peak)
         selector = make(self._task(panel, size, self.book(panel.full_words)))
-        known = self.known()
-        spent, charged, begin = known.spent, known.charged, time.perf_counter()
+        begin = time.perf_counter()
         with PeakMemory() as memory:
-            selector.fit(self.train_bags, self.train_labels, known=known)
-        elapsed = time.perf_counter() - begin
-        seconds = elapsed - (known.spent - spent) + (known.charged - charged)
+            selector._fit_shared(self.train_bags, self.train_labels, self.known())
+        seconds = time.perf_counter() - begin
         if getattr(selector, "interrupted_", False):
             # A search that keeps its best on Ctrl-C has caught it; a cell is whole or not at all.
             raise KeyboardInterrupt
@@ -258,13 +254,11 @@ class Bench:
         panel = self._panel
         assert panel is not None
         if self._full is None:
-            known = self.known()
-            spent = known.spent
-            train = known.histograms(panel.coding, panel.sharpness, self.n_jobs)
-            begin = time.perf_counter() - (known.spent - spent)
+            train = self.known().histograms(panel.coding, panel.sharpness, self.n_jobs)
+            begin = time.perf_counter()
             book = self.book(panel.full_words)
             held, test = (self._histograms(book, r) for r in (self.split.codebook, self.split.test))
-            n_coded = len(held) + len(test) + (len(train) if known.spent > spent else 0)
+            n_coded = len(held) + len(test)
             code_ms = 1000 * (time.perf_counter() - begin) / max(n_coded, 1)
             self._full = _Coded(train, held, test, code_ms)
         return self._full

@@ -23,9 +23,9 @@ from bowsaw.errors import ParameterError
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset
-from bowsaw.selection.bottleneck import BottleneckSelector
 from bowsaw.selection.coverage import Coverage
-from bowsaw.selection.ranking import Ranked, RankedRecoded
+from bowsaw.selection.merging import Bottleneck
+from bowsaw.selection.ranking import PresenceRanking
 from bowsaw.selection.refinement import Refinement
 
 Effort = Literal["usual", "bounded"]
@@ -132,7 +132,7 @@ def _published(task: Task) -> Selector:
 
 
 def _presence(measure: Literal["mi", "df", "chi2", "pmi"]) -> Callable[[Task], Selector]:
-    return lambda task: Ranked(measure=measure, **task.told())
+    return lambda task: PresenceRanking(measure=measure, **task.told())
 
 
 _YANG = "Yang et al. 2007, Evaluating bag-of-visual-words representations in scene classification"
@@ -200,13 +200,13 @@ METHODS: dict[str, Method] = {
         "presence ranking, re-coded",
         "The words of presence ranking, but images are coded with these words alone.",
         "pruned",
-        lambda task: RankedRecoded(**task.told()),
+        lambda task: PresenceRanking(recode=True, **task.told()),
     ),
     "bottleneck": Method(
         "information bottleneck",
         "Merges the words whose union loses least of what they tell about the classes.",
         "full",
-        lambda task: BottleneckSelector(**task.told()),
+        lambda task: Bottleneck(**task.told()),
         reference="Fulkerson et al. 2008, Localizing objects with smart dictionaries",
     ),
     "random": Method(

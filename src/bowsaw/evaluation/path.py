@@ -42,14 +42,12 @@ from bowsaw.evaluation.walks import Walks
 from bowsaw.progress import Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from
 from bowsaw.scores.base import Score, make_score
-from bowsaw.selection.base import Selector, check_labels, check_n_kept
+from bowsaw.selection.base import Selection, Selector, check_n_kept
 from bowsaw.selection.descent import refined
 from bowsaw.selection.elimination import check_sizes
 from bowsaw.selection.folds import check_groups
-from bowsaw.selection.known import Known
-from bowsaw.selection.result import Selection
 from bowsaw.selection.routing import handed_on, of_rows, router
-from bowsaw.validation import check_int
+from bowsaw.validation import check_int, check_labels
 
 Labels = NDArray[np.int64]
 
@@ -125,6 +123,7 @@ class PruningPath(Selector):
     2
     """
 
+    name = "elimination"
     n_kept: Any
 
     def __init__(
@@ -166,7 +165,6 @@ class PruningPath(Selector):
         X: Bags | Iterable[ArrayLike],
         y: ArrayLike | None = None,
         *,
-        known: Known | None = None,
         estimate: bool = False,
         groups: ArrayLike | None = None,
         **params: Any,
@@ -179,8 +177,6 @@ class PruningPath(Selector):
             The bags to choose by.
         y : array-like of shape (n_bags,)
             Their labels.
-        known : Known, optional
-            What other selectors have found of the same bags and codebook.
         estimate : bool, default=False
             Make the estimate at once, so that a checkpoint serves both.
         groups : array-like of shape (n_bags,), optional
@@ -212,7 +208,9 @@ class PruningPath(Selector):
             classes = [str(label) for label in self.classes_]
             self._walks = Walks(sizes=sizes, classes=classes, seed=self.seed_, **told)
             how: dict[str, Any] = {"show": bool(self.verbose) and not task.observed, "task": task}
-            self.trail_, _ = self._walks.walk(book, bags, labels, known=known, **how)
+            self.trail_, _ = self._walks.walk(
+                book, bags, labels, shared=self.__dict__.get("_shared"), **how
+            )
             self.selection_ = self.selection_at(n_kept)
             self.codebook_ = self.selection_.codebook
             self.n_features_in_, self.n_features_out_ = bags.n_dims, n_kept
@@ -389,6 +387,6 @@ class PruningPath(Selector):
         )
 
     def _validate(self) -> None:
-        self._check_coding()
+        super()._validate()
         for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
             check_int(getattr(self, name), name, least)

@@ -23,8 +23,8 @@ from bowsaw.evaluation.fingerprint import data_digest
 from bowsaw.inference.state import HistogramState
 from bowsaw.progress import Task
 from bowsaw.scores.base import Score, make_score
+from bowsaw.selection.base import SharedCodes
 from bowsaw.selection.elimination import eliminate
-from bowsaw.selection.known import Known
 from bowsaw.selection.trail import Trail, TrailFile
 from bowsaw.validation import json_value
 
@@ -62,7 +62,7 @@ class Walks:
         labels: NDArray[np.int64],
         name: str = "",
         *,
-        known: Known | None = None,
+        shared: SharedCodes | None = None,
         show: bool = False,
         task: Task | None = None,
     ) -> tuple[Trail, HistogramState]:
@@ -76,18 +76,17 @@ class Walks:
             What to choose by.
         name : str, default=""
             What is added to the name of the checkpoint, of a fold.
-        known : Known, optional
-            What others have found of the same bags and words.
+        shared : SharedCodes, optional
+            Codes of the same bags and words that other selectors use.
         show : bool, default=False
             Show progress on a terminal.
         task : Task, optional
             The fit that this is a part of, for callbacks.
         """
-        shared = known if known is not None and known.is_of(book, bags) else None
-        source = shared or Known(book, bags)
-        state = source.state(self.coding, "exact", self.sharpness, self.n_jobs, show)
-        if shared:
-            state.reset(book.ids)
+        if shared is None or not shared.describes(book, bags):
+            shared = SharedCodes(book, bags)
+        state = shared.state(self.coding, "exact", self.sharpness, self.n_jobs, show)
+        state.reset(book.ids)
         score = make_score(self.score).begin(labels, len(self.classes), bags.counts)
         trail = eliminate(
             state,

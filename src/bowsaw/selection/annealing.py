@@ -43,10 +43,9 @@ from bowsaw.errors import ParameterError
 from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import seed_from, stream
 from bowsaw.scores.base import Score, make_score
-from bowsaw.selection.base import Selector
+from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.proposals import NearestSwaps, Proposals, RandomSwaps
-from bowsaw.selection.result import Selection
 from bowsaw.selection.search import RENEWAL, Search
 from bowsaw.validation import check_int
 
@@ -206,16 +205,16 @@ class Annealing(Selector):
             verbose=verbose,
         )
 
+    name = "annealing"
     _n_parts = 1
 
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
     ) -> Selection:
         assert labels is not None
-        self._validate()
         seed = seed_from(self.random_state)
         start = stream(seed, "annealing", "start").choice(book.n_words, n_kept, replace=False)
-        state = self._known.state(
+        state = self._shared.state(
             self.coding, self.transfer, self.sharpness, self.n_jobs, self._shows()
         ).reset(book.ids[start])
         search = Search(state, self._begin(labels, bags), self._proposals(book), seed)
@@ -348,6 +347,7 @@ class Annealing(Selector):
         return RandomSwaps(self.move_size)
 
     def _validate(self) -> None:
+        super()._validate()
         for name, least in (("n_steps", 0), ("move_size", 1)):
             check_int(getattr(self, name), name, least)
         choices = {

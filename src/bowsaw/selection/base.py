@@ -25,9 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook
-from bowsaw.coding.plain import coded
+from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
-from bowsaw.coding.words import learns, words_from
 from bowsaw.errors import ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import whatif
@@ -107,7 +106,11 @@ class Selection:
             raise ParameterError(
                 "groups need the full codebook, and one entry for each of its words."
             )
-        if self.codes_with == "pruned" and not np.array_equal(self.codebook.ids, self.kept):
+        if (
+            self.kept is not None
+            and self.codes_with == "pruned"
+            and not np.array_equal(self.codebook.ids, self.kept)
+        ):
             raise ParameterError("a pruned codebook has the kept words, in their order.")
 
     @property
@@ -335,13 +338,16 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             self.n_features_out_ = selection.n_columns
         return self
 
-    def _fit_shared(self, bags: Bags, y: ArrayLike | None, shared: SharedCodes, **more: Any) -> Self:
+    def _fit_shared(
+        self, bags: Bags, y: ArrayLike | None, shared: SharedCodes, **more: Any
+    ) -> Self:
         """Fit with codes that other selectors use too; they change the time alone."""
         self._shared = shared
         try:
-            return self.fit(bags, y, **more)
+            self.fit(bags, y, **more)
         finally:
             self.__dict__.pop("_shared", None)
+        return self
 
     def _validate(self) -> None:
         """Check the parameters that need no data; subclasses add theirs."""

@@ -313,27 +313,27 @@ class Bottleneck(MergingSelector):
         return bottleneck_tree(word_class_table(histograms, labels), self.n_jobs)
 
 
-def word_class_table(histograms: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
     """Return the joint distribution of words and classes, ``(n_words, n_classes)``, of sum 1.
 
     Parameters
     ----------
     histograms : ndarray of shape (n_bags, n_words)
         Not negative.
-    labels : ndarray of int64, shape (n_bags,)
-        Classes, integers from 0.
+    labels : array-like of shape (n_bags,)
+        Their classes.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bowsaw.selection import word_class_table
-    >>> word_class_table(np.array([[3.0, 1.0], [0.0, 4.0]]), np.array([0, 1])).tolist()
+    >>> word_class_table(np.array([[3.0, 1.0], [0.0, 4.0]]), ["sea", "sky"]).tolist()
     [[0.375, 0.0], [0.125, 0.5]]
     """
-    n_classes = int(labels.max()) + 1
-    table = np.zeros((histograms.shape[1], n_classes))
-    for c in range(n_classes):
-        table[:, c] = histograms[labels == c].sum(axis=0, dtype=np.float64)
+    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    table = np.zeros((histograms.shape[1], len(classes)))
+    for c in range(len(classes)):
+        table[:, c] = histograms[codes == c].sum(axis=0, dtype=np.float64)
     total = table.sum()
     if not total > 0:
         raise DataError(

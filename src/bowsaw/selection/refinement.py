@@ -57,13 +57,11 @@ from bowsaw.errors import ParameterError
 from bowsaw.progress import Task
 from bowsaw.random_streams import seed_from
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.base import Selector
+from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.checkpoint import SearchCheckpoint
 from bowsaw.selection.descent import check_walk, refined
 from bowsaw.selection.folds import check_groups
-from bowsaw.selection.known import Known
 from bowsaw.selection.nested import N_PARTS, Check, check_steps, usual_folds
-from bowsaw.selection.result import Selection
 from bowsaw.selection.routing import handed_on, of_rows, router
 from bowsaw.selection.slopes import usual_per_bag
 
@@ -172,6 +170,7 @@ class Refinement(Selector):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    name = "refinement"
     _n_parts = 3
 
     def fit(
@@ -179,7 +178,6 @@ class Refinement(Selector):
         X: Bags | Iterable[ArrayLike],
         y: ArrayLike | None = None,
         *,
-        known: Known | None = None,
         groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
@@ -191,8 +189,6 @@ class Refinement(Selector):
             The bags to choose by.
         y : array-like of shape (n_bags,)
             Their labels.
-        known : Known, optional
-            What other selectors have found of the same bags and codebook.
         groups : array-like of shape (n_bags,), optional
             What belongs together, such as photographs of one place: held out together.
         **params
@@ -203,7 +199,7 @@ class Refinement(Selector):
         self._groups = check_groups(groups, len(bags))
         self._for_start = handed_on(self, "start", {"groups": groups}, params)
         try:
-            super().fit(bags, y, known=known)
+            super().fit(bags, y)
         finally:
             del self._groups, self._for_start
         return self
@@ -318,7 +314,7 @@ class Refinement(Selector):
             words = book.only(known["kept"])
             return Selection(codes_with="pruned", codebook=words, **known), False
         with self._task.delegate("start", start):
-            start.fit(bags, labels, known=self._known, **self._for_start)
+            start._fit_shared(bags, labels, self._shared, **self._for_start)
         begun = start.selection_
         if begun.codes_with != "pruned":
             raise ParameterError(
