@@ -399,7 +399,7 @@ def test_objectives_are_in_unit_norm_units(random):
         ({"sample": 4}, "sample must be an integer of at least 5; got 4.* or None"),
         ({"tol": -1e-9}, "tol must be a finite number of at least 0"),
         ({"random_state": -1}, "random_state must be"),
-        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"n_jobs": 0}, "n_jobs must"),
     ],
 )
 def test_parameters_out_of_range_are_refused(bags, options, message):

@@ -42,8 +42,9 @@ def assert_is_the_twin(bags, words, sharpness):
     np.testing.assert_allclose(found[filled].sum(axis=1), 1, atol=2e-6)
 
 
-@pytest.mark.parametrize("sharpness", [1e-6, 1, 40, 160, 1e6])
-@pytest.mark.parametrize("n_words", [1, 2, 7, 300])
+@pytest.mark.parametrize(
+    ("sharpness", "n_words"), [(1e-6, 7), (1, 1), (40, 2), (1e6, 300)]
+)
 def test_histograms_are_means_of_softmaxes(sharpness, n_words):
     random = np.random.default_rng(n_words)
     bags = Bags.from_list([unit(random, n) for n in (1, 0, 5, 40)])
@@ -67,7 +68,7 @@ def test_very_sharp_is_hard_and_very_blunt_is_flat():
         np.testing.assert_allclose(soft_histograms(bags, words, sharpness), 1 / 9, rtol=1e-6)
 
 
-@pytest.mark.parametrize("distance", [1e2, 1e4, 1e6, 1e12])
+@pytest.mark.parametrize("distance", [1e2, 1e6, 1e12])
 def test_descriptors_far_from_every_word_still_count_once(distance):
     # Every exp(−sharpness · distance²) is 0 in float64 as well; only their ratios are not.
     random = np.random.default_rng(2)
@@ -75,14 +76,6 @@ def test_descriptors_far_from_every_word_still_count_once(distance):
     histogram = soft_histograms(Bags(rows), unit(random, 11), 40.0)
     assert np.isfinite(histogram).all()
     np.testing.assert_allclose(histogram.sum(), 1, atol=2e-6)
-
-
-def test_a_far_descriptor_is_shared_as_the_ratios_say():
-    words = np.array([[0.0], [0.25]], np.float32)
-    row = np.array([[-1024.0]], np.float32)
-    for sharpness in (1e-4, 1e-3):
-        found = soft_histograms(Bags(row), words, sharpness)[0]
-        np.testing.assert_allclose(found, oracle.soft_code(row[0], words, sharpness), rtol=1e-4)
 
 
 def test_bytes_at_512_are_floats_at_1():
@@ -130,16 +123,6 @@ def test_old_content_of_out_is_overwritten(tmp_path):
 # -- identities ------------------------------------------------------------------------------------
 
 
-def test_renormalised_columns_are_the_codes_of_the_kept_words():
-    # The paper's claim 2: for one descriptor, exactly; a histogram is the mean of such rows.
-    random = np.random.default_rng(6)
-    words, kept = unit(random, 30), np.array([2, 3, 11, 29])
-    bags = Bags(unit(random, 25), np.arange(26))
-    full = soft_histograms(bags, words, 40.0)[:, kept].astype(np.float64)
-    expected = full / full.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(soft_histograms(bags, words[kept], 40.0), expected, rtol=1e-4)
-
-
 def test_equal_words_share_equally_and_order_is_nothing():
     random = np.random.default_rng(7)
     words, bags = unit(random, 8), Bags(unit(random, 20))
@@ -149,14 +132,6 @@ def test_equal_words_share_equally_and_order_is_nothing():
     order = random.permutation(8)
     permuted = soft_histograms(bags, words[order], 40.0)[0]
     np.testing.assert_allclose(permuted, found[order], rtol=1e-5)
-
-
-def test_moving_everything_changes_little():
-    random = np.random.default_rng(8)
-    words, rows = unit(random, 8), unit(random, 20)
-    here = soft_histograms(Bags(rows), words, 40.0)
-    there = soft_histograms(Bags(rows + np.float32(16)), words + np.float32(16), 40.0)
-    np.testing.assert_allclose(there, here, rtol=2e-3)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -185,22 +160,13 @@ def test_what_float32_cannot_square_is_refused(rows, words, what):
 # -- perplexity ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [1.001, 2, 5.5, 11.9, 11.999999])
-@pytest.mark.parametrize("scale", [1, 512, 1e-4, 1e6])
+@pytest.mark.parametrize(("target", "scale"), [(1.001, 1), (5.5, 512), (11.999999, 1e-4), (2, 1e6)])
 def test_the_target_perplexity_is_reached(target, scale):
     random = np.random.default_rng(10)
     rows, words = unit(random, 40), unit(random, 12)
     bags = Bags(rows * np.float32(scale), scale=scale)
     sharpness = sharpness_for(bags, words * np.float32(scale), target, seed=0)
     assert oracle.perplexity(rows, words, sharpness) == pytest.approx(target, rel=1e-6)
-
-
-@pytest.mark.parametrize("size", [1e-4, 1e6])
-def test_the_target_is_reached_for_descriptors_of_any_size(size):
-    random = np.random.default_rng(11)
-    rows, words = unit(random, 40) * np.float32(size), unit(random, 12) * np.float32(size)
-    sharpness = sharpness_for(Bags(rows), words, 3.0, seed=0)
-    assert oracle.perplexity(rows, words, sharpness) == pytest.approx(3, rel=1e-4)
 
 
 def test_the_sample_depends_on_the_seed_alone(monkeypatch):
@@ -211,7 +177,7 @@ def test_the_sample_depends_on_the_seed_alone(monkeypatch):
     assert found[0] == found[1] != found[2]
 
 
-@pytest.mark.parametrize("target", [1, 0.5, 12, 100, np.nan, -3])
+@pytest.mark.parametrize("target", [1, 12, np.nan])
 def test_a_target_lies_between_one_and_all_words(target):
     random = np.random.default_rng(13)
     with pytest.raises(ParameterError, match="above 1 and below 12"):
@@ -224,8 +190,5 @@ def test_a_target_that_equal_words_forbid_is_refused():
         sharpness_for(Bags([[0.1]]), words, 1.5, seed=0)
     with pytest.raises(DataError, match="3 words are equally near"):
         sharpness_for(Bags([[0.1]]), words * 0, 2.5, seed=0)
-
-
-def test_perplexity_needs_descriptors():
     with pytest.raises(DataError, match="all bags are empty"):
-        sharpness_for(Bags.from_list([[]]), np.eye(3, dtype=np.float32), 2.0, seed=0)
+        sharpness_for(Bags.from_list([[]]), words, 2.0, seed=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.nearest.test_search import FAMILIES, every_family, float32, rows_and_words
+from tests.nearest.test_search import every_family, float32, rows_and_words
 from tests.oracles import ranking as oracle
 
 from bowsaw.bags import Bags
@@ -60,7 +60,7 @@ def test_words_that_appear_many_times(n_words):
 
 @every_family
 def test_misleading_data(family):
-    rows, words = map(float32, FAMILIES[family](np.random.default_rng(0)))
+    rows, words = map(float32, family(np.random.default_rng(0)))
     for n_ranked in (1, 2, 7, len(words) // 3, len(words)):
         assert_lists_are_right(rows, words, n_ranked)
 

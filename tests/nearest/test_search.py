@@ -160,7 +160,7 @@ def scaled(n_rows, n_words, low, high, word_size):
     return make
 
 
-FAMILIES = {
+NAMED = {
     "ulps apart": ulps_apart,
     "duplicates": lambda r: (r.normal(size=(99, 8)), np.repeat(r.normal(size=(20, 8)), 9, axis=0)),
     "all words equal": lambda r: (r.normal(size=(50, 8)), np.tile(r.normal(size=8), (100, 1))),
@@ -181,13 +181,16 @@ FAMILIES = {
     "uneven axes": uneven_axes,
     "in a plane": in_a_plane,
 }
-every_family = pytest.mark.parametrize("family", FAMILIES)
+for name, make in NAMED.items():
+    make.__name__ = name
+FAMILIES = list(NAMED.values())
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=list(NAMED))
 
 
 @every_family
 @pytest.mark.parametrize("seed", range(2))
 def test_misleading_data(family, seed):
-    assert_every_way_is_exact(*FAMILIES[family](np.random.default_rng(seed)), seed=seed)
+    assert_every_way_is_exact(*family(np.random.default_rng(seed)), seed=seed)
 
 
 # -- the bounds themselves ------------------------------------------------------------------------
@@ -196,7 +199,7 @@ def test_misleading_data(family, seed):
 @every_family
 def test_bounds_are_bounds(family):
     """Products along the directions and of the remainders are never below the whole product."""
-    rows, words = map(float32, FAMILIES[family](np.random.default_rng(5)))
+    rows, words = map(float32, family(np.random.default_rng(5)))
     search = WordSearch(words, skip=True)
     centred = rows - search.centre
     norms = (centred.astype(np.float64) ** 2).sum(axis=1)
