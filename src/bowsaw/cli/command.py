@@ -1,8 +1,8 @@
-"""What a verb is, and how it speaks.
+"""The running command: its options, and how it prints.
 
 Results go to standard output, everything else to standard error, so that a pipe or a file gets
-results alone: no progress, no colours, no lines wrapped to somebody's window. Text for people is
-made printable first, because file names may hold anything.
+results only: no progress, no colours, no wrapped lines. File names may hold any character, so text
+is made printable first.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, NoReturn, TextIO
 
@@ -32,18 +31,8 @@ _NO_LIMIT = 100_000
 _GAP = 2
 
 
-@dataclass(frozen=True)
-class Verb:
-    """One command: an example, its arguments, what it does, and what to do after Ctrl-C."""
-
-    example: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Command], None]
-    after_interrupt: str = "Run the same command again to go on."
-
-
 class Command:
-    """The parsed options of one call, and the way to print."""
+    """The parsed options of one call, and the methods to print with."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -53,29 +42,29 @@ class Command:
         # Rich cuts and folds at the width of a console; columns of numbers are cut here instead.
         self._out.width = self._err.width = _NO_LIMIT
 
-    def say(self, text: str) -> None:
-        """Print one line of what was done, unless quiet."""
+    def status(self, text: str) -> None:
+        """Print one line about what was done, unless quiet."""
         if not self.quiet:
-            self.show(text)
+            self.result(text)
 
-    def show(self, text: str = "") -> None:
-        """Print one line of what was asked for."""
+    def result(self, text: str = "") -> None:
+        """Print one line of the result."""
         self._out.print(printable(text, self._out.encoding))
 
     def note(self, text: str) -> None:
-        """Print one line beside the result, on standard error, unless quiet."""
+        """Print one line on standard error, unless quiet."""
         if self.quiet:
             return
         try:
             self._err.print(printable(text, self._err.encoding), style="dim")
         except OSError as error:
-            if not reader_has_gone(error):
+            if not is_closed_pipe(error):
                 raise
-            # Nobody reads the notes any more; that is no reason to stop the work.
-            to_nowhere(sys.stderr)
+            # A closed standard error is no reason to stop the work.
+            redirect_to_null(sys.stderr)
 
     def hint(self, text: str) -> None:
-        """Print a note that only helps a person at a terminal."""
+        """Print a note that is useful only at a terminal."""
         if self._err.is_terminal:
             self.note(text)
 
@@ -98,14 +87,14 @@ class Command:
         """Print rows of a name and numbers; columns beyond the terminal's edge follow below."""
         lines = [[printable(cell, self._out.encoding) for cell in row] for row in rows]
         widths = [max(map(cell_len, column)) + _GAP for column in zip(header, *lines, strict=True)]
-        for number, columns in enumerate(_blocks(widths, self._columns)):
+        for number, columns in enumerate(_column_blocks(widths, self._columns)):
             table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
             for i in columns:
                 table.add_column(header[i], justify="right" if i else "left")
             for line in lines:
                 table.add_row(*(line[i] for i in columns))
             if number:
-                self.show()
+                self.result()
             self._out.print(table)
 
     def json(self, value: Any) -> None:
@@ -113,29 +102,29 @@ class Command:
         self._out.file.write(json.dumps(value, indent=1, allow_nan=False) + "\n")
 
     def flush(self) -> None:
-        """Hand on what was printed, so that a reader who has gone is noticed now."""
+        """Flush standard output, so that a closed pipe is noticed now."""
         self._out.file.flush()
 
     @contextmanager
     def warnings_as_notes(self) -> Iterator[None]:
         """Show each warning as one line, once, without the code that raised it."""
-        told = set()
+        shown = set()
 
-        def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        def show(message: Warning | str, *_: Any, **__: Any) -> None:
             text = " ".join(str(message).split())
-            if text not in told:
-                told.add(text)
+            if text not in shown:
+                shown.add(text)
                 self.note(f"warning: {text}")
 
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
-            warnings.showwarning = tell
+            warnings.showwarning = show
             yield
 
 
 class _Console(Console):
-    """A console that prints text as it is and leaves a broken pipe to us."""
+    """A console that prints text unchanged and raises on a broken pipe."""
 
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(
@@ -151,7 +140,7 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
+def _column_blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
     """Yield the columns of each table that fits: the first column and some of the others."""
     block, used = [0], widths[0]
     for i, width in enumerate(widths[1:], start=1):
@@ -163,19 +152,19 @@ def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
     yield block
 
 
-def reader_has_gone(error: OSError) -> bool:
+def is_closed_pipe(error: OSError) -> bool:
     """Return whether a pipe was closed at its other end; Windows calls that an invalid argument."""
     gone = (errno.EPIPE, errno.EINVAL) if os.name == "nt" else (errno.EPIPE,)
     return isinstance(error, BrokenPipeError) or (error.errno in gone and error.filename is None)
 
 
-def to_nowhere(stream: TextIO) -> None:
-    """Let a stream whose reader has gone write to nowhere, so that Python can close it."""
+def redirect_to_null(stream: TextIO) -> None:
+    """Let a stream with a closed pipe write to the null device, so that Python can close it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
-    r"""Return text that is safe to print: what is not printable becomes an escape.
+    r"""Return text that is safe to print: other characters become escapes.
 
     Examples
     --------
@@ -186,48 +175,3 @@ def printable(text: str, encoding: str = "utf-8") -> str:
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def counted(n: int, thing: str, things: str = "") -> str:
-    """Return a number with what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "image"), counted(1200, "image"), counted(2, "class", "classes")
-    ('1 image', '1,200 images', '2 classes')
-    """
-    return f"{n:,} {thing if n == 1 else things or thing + 's'}"
-
-
-def file_size(n_bytes: int) -> str:
-    """Return a size as a person reads it.
-
-    Examples
-    --------
-    >>> file_size(512), file_size(512_000), file_size(98_000_000)
-    ('512 B', '512 kB', '98.0 MB')
-    """
-    size = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a person reads it.
-
-    Examples
-    --------
-    >>> duration(0.52), duration(47.3), duration(150), duration(7500)
-    ('0.5 s', '47 s', '2 min 30 s', '2 h 5 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

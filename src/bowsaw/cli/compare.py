@@ -1,63 +1,100 @@
-"""``bowsaw compare``: methods × sizes × codings × splits on a folder of classes, and their page."""
+"""``bowsaw compare``: methods × sizes × codings × splits on a folder of classes, and their page.
+
+On a terminal a table of mean accuracies grows while cells are measured, with the time left; where
+standard error is no terminal, one line is written per split of a panel.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from bowsaw.cli.command import Command, Verb, counted
-from bowsaw.cli.comparing import (
-    add_workers,
-    check_folder,
-    collection,
-    listed,
-    painter_of,
-    show_tables,
-    typed,
-    watched,
-    workers_of,
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from bowsaw.cli.command import Command, printable
+from bowsaw.cli.extract import image_folder
+from bowsaw.cli.options import (
+    add_jobs,
+    add_split_sizes,
+    check_writable,
+    comma_list,
+    default,
+    int_from,
+    number,
 )
-from bowsaw.cli.options import add_jobs, add_split_sizes, default, number, whole
+from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import EFFORTS, METHODS
 from bowsaw.comparison.plan import make_plan
-from bowsaw.comparison.run import arena
+from bowsaw.comparison.records import Cell
+from bowsaw.comparison.run import Step, arena
+from bowsaw.descriptors.dense_sift import DenseSift
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.formatting import format_count, format_seconds
 from bowsaw.images.folder import PRESETS
+from bowsaw.images.split import split_by_class
+from bowsaw.parallel import effective_jobs
+from bowsaw.progress import color_system, live_display
 from bowsaw.report.page import write_page
+from bowsaw.report.page_details import Painter
+from bowsaw.store import Store, extract
+from bowsaw.store.catalog import CATALOG_NAME
+
+EXAMPLE = (
+    "bowsaw compare scenes/ --words 1000 --sizes 10,20,50,100,200,500 --coding hard,soft "
+    "--splits 5 -o run/"
+)
+AFTER_INTERRUPT = "Finished cells are kept; run the same command again to continue."
+MAX_WORKERS = 8
+"""Processes unless more are asked for: each has memory of its own."""
+
+Panel = tuple[str, str, int]
+"""Set, coding and full words."""
+Means = dict[Panel, dict[tuple[str, int], list[float]]]
 
 
-def _shown(values: object) -> str:
-    return ",".join(map(str, values)) if isinstance(values, tuple | list) else str(values)
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "images",
         metavar="IMAGES",
-        help="a folder with one sub-folder a class, or a store made by bowsaw extract",
+        help="a folder with one sub-folder per class, or a store made by bowsaw extract",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="RUN", help="the folder of records and page"
     )
     for flag, kind, name, text in (
-        ("--words", listed(whole(1)), "words", "sizes of the full codebooks"),
-        ("--sizes", listed(whole(1)), "sizes", "how many words to keep"),
-        ("--coding", listed(str), "codings", "hard, soft or both"),
-        ("--methods", listed(str), "methods", f"among {', '.join(METHODS)}; full always is"),
+        ("--words", comma_list(int_from(1)), "words", "sizes of the full codebooks"),
+        ("--sizes", comma_list(int_from(1)), "sizes", "how many words to keep"),
+        ("--coding", comma_list(str), "codings", "hard, soft or both"),
+        ("--methods", comma_list(str), "methods", f"among {', '.join(METHODS)}; full always is"),
     ):
+        values = list(default(arena, name))
         parser.add_argument(
             flag,
             type=kind,
-            default=list(default(arena, name)),
+            default=values,
             dest=name,
             metavar="A,B",
-            help=f"{text} (default: {_shown(default(arena, name))})",
+            help=f"{text} (default: {','.join(map(str, values))})",
         )
     parser.add_argument(
         "--splits",
-        type=whole(1),
+        type=int_from(1),
         default=default(arena, "splits"),
         metavar="N",
-        help="how many random splits (default: %(default)s)",
+        help="number of random splits (default: %(default)s)",
     )
     parser.add_argument(
         "--sharpness",
@@ -74,68 +111,229 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     parser.add_argument(
-        "--preset", choices=sorted(PRESETS), help="a known collection: which classes are taken"
+        "--preset", choices=sorted(PRESETS), help="a known collection: selects its classes"
     )
     parser.add_argument(
         "--no-pixels",
         action="store_true",
         help="keep no patch and no image in the page; words are drawn as glyphs",
     )
+    parser.add_argument(
+        "--workers",
+        type=int_from(1),
+        metavar="N",
+        help="processes that share the threads and measure cells in parallel; any number gives "
+        f"the same records (default: one per thread, at most {MAX_WORKERS})",
+    )
     add_jobs(parser, arena)
-    add_workers(parser)
     add_split_sizes(parser)
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Measure all cells, write the page and print the accuracies."""
     options = command.options
-    told = {
-        "words": options.words,
-        "sizes": options.sizes,
-        "codings": options.codings,
-        "methods": options.methods,
-        "splits": options.splits,
-        "seed": options.seed,
-        "sharpness": options.sharpness,
-        "effort": options.effort,
-    }
-    # What is wrong with the plan is told before images are read.
-    make_plan(raw=None, **told)
+    names = ("words", "sizes", "codings", "methods", "splits", "seed", "sharpness", "effort")
+    settings = {name: getattr(options, name) for name in names}
+    # A wrong plan is refused before images are read.
+    make_plan(raw=None, **settings)
     folder = check_folder(options.output, options.images)
-    found, store, root = collection(
-        command,
-        Path(options.images).resolve().name.removesuffix(".store") or "images",
-        options.images,
-        folder,
-        codebook_images=options.train_codebook,
-        train=options.train,
-        preset=options.preset,
-        n_jobs=options.jobs,
-    )
+    found, store, root = read_collection(command, options.images, folder)
     roots = {} if root is None or options.no_pixels else {found.name: root}
-    with watched(command) as watch:
-        run = arena(
+    coding = "hard" if "hard" in options.codings else options.codings[0]
+    with watch_cells(command) as watcher:
+        result = arena(
             [found],
             folder,
             n_jobs=options.jobs,
-            workers=workers_of(options),
-            command=typed(command),
-            painter=painter_of({found.name: store}, roots, options.codings),
-            on_cell=watch,
-            **told,
+            workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
+            command=shlex.join(["bowsaw", *options.typed]),
+            painter=partial(Painter, stores={found.name: store}, roots=roots, coding=coding),
+            on_cell=watcher,
+            **settings,
         )
     page = write_page(folder)
-    show_tables(command, run.cells)
-    command.say("")
-    command.say(
-        f"{counted(len(run.cells), 'cell')} in {folder}; the page: {page}; the descriptors and "
-        f"codebooks in {folder / 'work'} may be deleted"
+    print_tables(command, result.cells)
+    command.status("")
+    command.status(
+        f"{format_count(len(result.cells), 'cell')} in {folder}; the page: {page}; the descriptors "
+        f"and codebooks in {folder / 'work'} may be deleted"
     )
 
 
-VERB = Verb(
-    example="bowsaw compare scenes/ --words 1000 --sizes 10,20,50,100,200,500 --coding hard,soft "
-    "--splits 5 -o run/",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Finished cells are kept; run the same command again to go on.",
-)
+# -- the data ------------------------------------------------------------------------------------
+
+
+def check_folder(path: str, source: str) -> Path:
+    """Return the folder of a run, not made yet, or raise a ParameterError."""
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise ParameterError(f"the output {path} is a file. Name a folder.")
+    if target.resolve().is_relative_to(Path(source).resolve()):
+        raise ParameterError(
+            f"the output {path} would lie among the images of {source} and be taken for a class. "
+            "Choose a folder beside them."
+        )
+    if target.is_dir() and not (target / "run.json").exists():
+        others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
+        if others:
+            raise ParameterError(
+                f"the folder {path} holds {printable(others[0])} and no run. Choose another output."
+            )
+    return target
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"the folder {folder} cannot be made ({error.strerror}). Choose another output."
+        ) from error
+    check_writable(folder)
+
+
+def read_collection(
+    command: Command, source: str, folder: Path
+) -> tuple[Collection, Store, Path | None]:
+    """Return a set of images, its store, and the folder of its images where that is known."""
+    options = command.options
+    name = Path(source).resolve().name.removesuffix(".store") or "images"
+    root: Path | None = None
+    begin = time.perf_counter()
+    if (Path(source) / CATALOG_NAME).exists():
+        store = Store(source)
+        _make_folder(folder)
+    else:
+        root = Path(source)
+        images = image_folder(source, options.preset)
+        _check_classes(source, len(images.classes))
+        # Images that cannot be used make it fewer; that is checked again after reading them.
+        split_by_class(
+            images.y, images.classes, codebook=options.train_codebook, train=options.train
+        )
+        _make_folder(folder)
+        classes = format_count(len(images.classes), "class", "classes")
+        command.note(f"{name}: {format_count(len(images), 'file')} in {classes}")
+        place = folder / "work" / f"{name}.store"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        store = extract(
+            images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet
+        )
+    y = np.asarray(store.y, dtype=np.int64)
+    _check_classes(source, len(np.unique(y)))
+    about = {
+        "descriptor": dict(store.description or {}),
+        "n_set_aside": len(store.set_aside),
+        "extract_seconds": round(time.perf_counter() - begin, 2),
+    }
+    sizes = (options.train_codebook, options.train)
+    return Collection(name, store.bags, y, store.classes, *sizes, about, store), store, root
+
+
+def _check_classes(source: str, n_classes: int) -> None:
+    if n_classes < 2:
+        raise DataError(
+            f"{source} has usable images of {format_count(n_classes, 'class', 'classes')}, and a "
+            "comparison needs at least 2. Give a folder with one sub-folder per class."
+        )
+
+
+# -- the tables ----------------------------------------------------------------------------------
+
+
+class Watcher:
+    """Shows cells as they are measured; ``live`` is the table, None where there is no terminal."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._means: Means = {}
+        self._last: tuple[Any, ...] | None = None
+        self.live: Live | None = None
+        self._begin = time.perf_counter()
+        if not command.quiet and sys.stderr is not None and sys.stderr.isatty():
+            console = Console(stderr=True, color_system=color_system())
+            self.live = Live(console=console, refresh_per_second=4, transient=True)
+
+    def __call__(self, step: Step) -> None:
+        """Show one more cell."""
+        cell = step.cell
+        panel = _collect(self._means, cell)
+        progress = f"{step.n_done} of {step.n_cells} cells"
+        if step.seconds_left is not None and step.n_done < step.n_cells:
+            progress += f", about {format_seconds(step.seconds_left)} left"
+        if self.live is not None:
+            header, rows = _rows(self._means[panel])
+            # Text, not markup: a set may be named "[old]".
+            table = Table(box=None, pad_edge=False, title=Text(_title(panel)))
+            table.title_justify = table.caption_justify = "left"
+            for i, name in enumerate(("accuracy so far", *header[2:])):
+                table.add_column(name, justify="right" if i else "left")
+            for row in rows:
+                table.add_row(row[0], *row[2:])
+            seconds = format_seconds(time.perf_counter() - self._begin)
+            table.caption = Text(f"{progress}, {seconds} so far")
+            self.live.update(table)
+        elif (*panel, cell["split"]) != self._last:
+            self._last = (*panel, cell["split"])
+            self._command.note(f"{_title(panel)}, split {cell['split']} ({progress})")
+
+
+@contextmanager
+def watch_cells(command: Command) -> Iterator[Watcher]:
+    """Show cells inside the block: pass the value as ``on_cell``."""
+    watcher = Watcher(command)
+    with live_display(watcher.live):
+        yield watcher
+
+
+def print_tables(command: Command, cells: Sequence[Cell]) -> None:
+    """Print the mean accuracy of each method and size, panel by panel."""
+    means: Means = {}
+    for cell in cells:
+        _collect(means, cell)
+    for number_, (panel, found) in enumerate(means.items()):
+        if number_:
+            command.result()
+        command.result(_title(panel))
+        header, rows = _rows(found)
+        command.table(rows, header)
+        full = found.get(("full", panel[2]), [])
+        if full:
+            command.result(f"all {panel[2]:,} words: {_mean(full)}")
+
+
+def _collect(means: Means, cell: Cell) -> Panel:
+    panel = (cell["set"], cell["coding"], cell["full_words"])
+    found = means.setdefault(panel, defaultdict(list))
+    found[cell["method"], cell["size"]].append(cell["results"]["sqrt"]["accuracy"])
+    return panel
+
+
+def _rows(found: dict[tuple[str, int], list[float]]) -> tuple[list[str], list[list[str]]]:
+    sizes = sorted({size for method, size in found if method != "full"})
+    rows = [
+        [
+            METHODS[method].title,
+            METHODS[method].codes_with,
+            *(_mean(found.get((method, size), [])) for size in sizes),
+        ]
+        for method in METHODS
+        if method != "full" and any((method, size) in found for size in sizes)
+    ]
+    return ["words kept", "codes with", *map(str, sizes)], rows
+
+
+def _title(panel: Panel) -> str:
+    """Return the title of a panel.
+
+    Examples
+    --------
+    >>> _title(("scenes", "hard", 1000))
+    'scenes, hard coding, from 1,000 words'
+    """
+    name, coding, full_words = panel
+    return printable(f"{name}, {coding} coding, from {full_words:,} words")
+
+
+def _mean(values: list[float]) -> str:
+    return f"{np.mean(values):.3f}" if values else ""

@@ -1,6 +1,6 @@
-"""``bowsaw convert``: a vocabulary from one tool's file into another's.
+"""``bowsaw convert``: a vocabulary from the format of one tool to that of another.
 
-What a foreign file does not tell stays unknown, and what the new file cannot keep is named.
+What a foreign file does not say stays unknown, and what the new file cannot hold is named.
 """
 
 from __future__ import annotations
@@ -8,31 +8,29 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bowsaw.cli.command import Command, Verb, counted, file_size
-from bowsaw.cli.options import check_output, number
+from bowsaw.cli.command import Command
+from bowsaw.cli.options import check_output, identifier, number
 from bowsaw.codebook import Codebook
 from bowsaw.formats.matrices import LAYOUTS
 from bowsaw.formats.vocabulary import load, lost_in, save, writer_of
+from bowsaw.formatting import format_bytes, format_count
+
+EXAMPLE = "bowsaw convert book.safetensors vocabulary.yml"
+AFTER_INTERRUPT = "Nothing was written."
 
 
-def _name(text: str) -> str:
-    """Read the name of a matrix, which is not a path."""
-    return text
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "input",
         metavar="IN",
         help="safetensors, .npy, .npz, OpenCV's .yml, .xml or .json (or .gz of these), faiss's "
         "index, .skops or .mat; the content decides, not the name",
     )
-    parser.add_argument(
-        "output", metavar="OUT", help="the file to write; its name's end tells the format"
-    )
+    parser.add_argument("output", metavar="OUT", help="the file to write; its suffix is the format")
     parser.add_argument(
         "--variable",
-        type=_name,
+        type=identifier,
         metavar="NAME",
         help="the matrix with the words, where IN holds several",
     )
@@ -45,12 +43,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scale",
         type=number,
         metavar="S",
-        help="the unit of IN's words: value / S is in unit-norm units; 512 for SIFT of bowsaw's, "
-        "OpenCV's and VLFeat's (default: unknown)",
+        help="the unit of IN's words: value / S is in unit-norm units; 512 for SIFT of bowsaw, "
+        "OpenCV and VLFeat (default: unknown)",
     )
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Convert one file."""
     options = command.options
     source, target = Path(options.input), Path(options.output)
     writer_of(target)
@@ -58,25 +57,17 @@ def _run(command: Command) -> None:
     book = load(source, variable=options.variable, layout=options.layout, scale=options.scale)
     save(book, target)
     lost = lost_in(book, target)
-    command.say(
-        f"{target}: {counted(book.n_words, 'word')} of {book.n_dims} dimensions "
-        f"({file_size(target.stat().st_size)}) from {source} ({_told(book)}); "
+    command.status(
+        f"{target}: {format_count(book.n_words, 'word')} of {book.n_dims} dimensions "
+        f"({format_bytes(target.stat().st_size)}) from {source} ({_source_text(book)}); "
         + (f"not kept: {', '.join(lost)}" if lost else "nothing is lost")
     )
 
 
-def _told(book: Codebook) -> str:
+def _source_text(book: Codebook) -> str:
     about = book.provenance.get("read_from")
     scale = "scale unknown" if book.scale_is_unknown else f"scale {book.scale:g}"
     if not isinstance(about, dict):
         return f"bowsaw's own, {scale}"
     way = "row" if about.get("layout") == "rows" else "column"
-    return f"{about.get('format')}, {about.get('variable')}, a word a {way}, {scale}"
-
-
-VERB = Verb(
-    example="bowsaw convert book.safetensors vocabulary.yml",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Nothing was written.",
-)
+    return f"{about.get('format')}, {about.get('variable')}, one word per {way}, {scale}"

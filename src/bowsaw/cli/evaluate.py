@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from bowsaw.cli.command import Command, Verb, counted, duration
+from bowsaw.cli.command import Command
 from bowsaw.cli.options import (
     add_coding,
     add_jobs,
@@ -15,20 +15,25 @@ from bowsaw.cli.options import (
     coding_of,
     default,
     open_store,
-    whole,
+    int_from,
 )
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation, Record
 from bowsaw.formats.vocabulary import load
+from bowsaw.formatting import format_count, format_seconds
+
+EXAMPLE = "bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5"
+AFTER_INTERRUPT = "With -o FILE, finished splits are kept, and the same command continues."
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("store", metavar="STORE", help="made by bowsaw extract")
     parser.add_argument(
         "--words",
-        type=whole(1),
+        type=int_from(1),
         metavar="N",
         help=f"words of the codebook that each split trains on its part codebook, or on its part "
         f"train if that is empty (default: {default(evaluate, 'n_words')})",
@@ -40,13 +45,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--splits",
-        type=whole(1),
+        type=int_from(1),
         metavar="N",
         help=f"how many random splits (default: {default(evaluate, 'splits')}, 1 with --codebook)",
     )
     parser.add_argument(
         "--first-split",
-        type=whole(0),
+        type=int_from(0),
         default=default(evaluate, "first_split"),
         metavar="I",
         help="the number of the first split: that of train --split, to test its codebook "
@@ -67,7 +72,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_split_sizes(parser)
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Evaluate a codebook and print the accuracies."""
     options = command.options
     if options.codebook and options.words is not None:
         raise ParameterError(
@@ -83,8 +89,8 @@ def _run(command: Command) -> None:
         splits = 1 if book is not None else default(evaluate, "splits")
     more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
     command.note(
-        f"{counted(store.n_usable, 'image')} in "
-        f"{counted(len(store.classes), 'class', 'classes')}; of each class "
+        f"{format_count(store.n_usable, 'image')} in "
+        f"{format_count(len(store.classes), 'class', 'classes')}; of each class "
         f"{options.train_codebook} for the codebook, {options.train} to train, the rest to test"
     )
     result = evaluate(
@@ -110,8 +116,8 @@ def _run(command: Command) -> None:
         return
     _show(command, result)
     if options.output:
-        command.say("")
-        command.say(f"results: {options.output}")
+        command.status("")
+        command.status(f"results: {options.output}")
 
 
 class _Teller:
@@ -131,7 +137,7 @@ class _Teller:
         accuracies = ", ".join(f"{CALLED[r['mapping']]} {r['accuracy']:.4f}" for r in records)
         self._command.note(
             f"split {records[0]['split']}: {accuracies} ({n_done} of {self._n_splits} done"
-            + (f", about {duration(left)} left)" if n_done < self._n_splits else ")")
+            + (f", about {format_seconds(left)} left)" if n_done < self._n_splits else ")")
         )
 
 
@@ -140,15 +146,15 @@ def _show(command: Command, result: Evaluation) -> None:
     # Not the better one: the test images would have chosen it.
     shown = result.mappings[0]
     shares = zip(result.classes, result.class_accuracy(shown), strict=True)
-    command.show()
-    command.show(f"each class, {CALLED[shown]} histograms:")
+    command.result()
+    command.result(f"each class, {CALLED[shown]} histograms:")
     command.table(
         [(name, f"{share:.3f}") for name, share in sorted(shares, key=lambda pair: -pair[1])],
         ("class", "accuracy"),
     )
     if command.options.confusion:
-        command.show()
-        command.show(f"confusion, {CALLED[shown]} histograms (rows: truth, columns: answer):")
+        command.result()
+        command.result(f"confusion, {CALLED[shown]} histograms (rows: truth, columns: answer):")
         matrix = result.confusion(shown)
         width = len(str(len(result.classes) - 1))
         command.table(
@@ -176,11 +182,11 @@ def _show_accuracies(command: Command, result: Evaluation) -> None:
         chosen = [f"{record['sharpness']:.4g}" for record in result.of(result.mappings[0])]
         columns["sharpness"] = [" ".join(dict.fromkeys(chosen))] * len(rows)
     command.table(list(zip(*columns.values(), strict=True)), list(columns))
-    tests = counted(result.records[0]["n_test"], "test image")
+    tests = format_count(result.records[0]["n_test"], "test image")
     where = f"{tests} of each of {result.n_splits} splits" if result.n_splits > 1 else tests
-    command.show(f"accuracy: mean per-class accuracy on the {where}")
+    command.result(f"accuracy: mean per-class accuracy on the {where}")
     if result.n_splits > 1:
-        command.show("spread: its standard deviation over the splits")
+        command.result("spread: its standard deviation over the splits")
 
 
 def _plain(result: Evaluation) -> dict[str, Any]:
@@ -190,11 +196,3 @@ def _plain(result: Evaluation) -> dict[str, Any]:
         "confusion": {name: result.confusion(name).tolist() for name in result.mappings},
         **json.loads(result.to_json()),
     }
-
-
-VERB = Verb(
-    example="bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="With -o FILE, finished splits are kept, and the same command goes on.",
-)

@@ -1,6 +1,6 @@
 """``bowsaw export``: a codebook, and a classifier if there is one, for other devices.
 
-The end of the output's name says what is written: ``.onnx`` a graph, ``.h`` a C header.
+The suffix of the output decides what is written: ``.onnx`` a graph, ``.h`` a C header.
 """
 
 from __future__ import annotations
@@ -10,32 +10,34 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from bowsaw.cli.command import Command, Verb, counted, file_size
-from bowsaw.cli.options import check_output, default, number
+from bowsaw.cli.command import Command
+from bowsaw.cli.options import (
+    add_files,
+    check_output,
+    coding_text,
+    default,
+    identifier,
+    number,
+    refuse_options,
+)
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import WORDS, write_c_header
 from bowsaw.formats.classifier import load_classifier
-from bowsaw.formats.linear_model import DESCRIPTORS, LinearModel, as_recogniser, unit_of
+from bowsaw.formats.linear_model import DESCRIPTORS, as_recogniser, unit_of
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.vocabulary import load
+from bowsaw.formatting import format_bytes, format_count
 
+EXAMPLE = "bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx"
+AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 _TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 
-def _name(text: str) -> str:
-    """Read the beginning of names in C, which is not a path."""
-    return text
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("codebook", metavar="CODEBOOK", help="made by bowsaw train or prune")
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="what to write: an ONNX graph (.onnx) or a C header (.h)",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_files(
+        parser, "codebook", output="what to write: an ONNX graph (.onnx) or a C header (.h)"
     )
     parser.add_argument(
         "--classifier",
@@ -52,14 +54,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=tuple(_TYPES),
-        help="how a C header stores words; 8 bits move them a little, as it tells "
+        help="how a C header stores words; 8 bits move them a little, and the header says how far "
         f"(default: {default(write_c_header, 'words')})",
     )
     parser.add_argument(
         "--name",
-        type=_name,
+        type=identifier,
         metavar="NAME",
-        help="what all that a C header defines begins with, so that several fit into one program "
+        help="prefix of all names in a C header, so that several fit into one program "
         f"(default: {default(write_c_header, 'name')})",
     )
     group = parser.add_argument_group("coding", "Without a classifier:")
@@ -77,7 +79,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Write the graph or the header."""
     options = command.options
     suffix = Path(options.output).suffix
     if suffix not in (".onnx", ".h"):
@@ -85,34 +88,33 @@ def _run(command: Command) -> None:
             f"the output must be a file name that ends in .onnx or .h; got {options.output}."
         )
     check_output(options.output, suffix, codebook=options.codebook, classifier=options.classifier)
-    for flag in ("type", "name"):
-        if getattr(options, flag) is not None and suffix != ".h":
-            raise ParameterError(
-                f"--{flag} is for C headers (.h), and the output is a graph. Drop it."
-            )
+    if suffix != ".h":
+        reason = "it is for C headers (.h), and the output is a graph. Leave it out"
+        refuse_options(options, ("type", "name"), reason)
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
         raise ParameterError(
-            f"a sharpness counts in unit-norm units, and {options.codebook} does not tell its "
-            "scale. Tell it with «bowsaw convert --scale», or choose hard coding."
+            f"a sharpness counts in unit-norm units, and the scale of {options.codebook} is "
+            'unknown. Set it with "bowsaw convert --scale", or choose hard coding.'
         )
     coder, model = BagOfWords(book, **coding), None
     if options.classifier:
         coder, model = as_recogniser(book, load_classifier(options.classifier))
-    # A wrong sharpness is told like everywhere.
+    # A wrong sharpness is refused as everywhere.
     coder.transform([])
     if suffix == ".onnx":
         write_onnx(coder, options.output, model, descriptors=options.descriptors)
     else:
-        kind: Any = _TYPES[options.type or default(write_c_header, "words")]
-        called = {} if options.name is None else {"name": options.name}
-        write_c_header(
-            coder, options.output, model, words=kind, descriptors=options.descriptors, **called
-        )
-    command.say(
-        f"{options.output}: {_told(coder, model)} ({file_size(Path(options.output).stat().st_size)}"
-        f"); takes {options.descriptors} descriptors {unit_of(book)}"
+        more: dict[str, Any] = {} if options.name is None else {"name": options.name}
+        more["words"] = _TYPES[options.type or default(write_c_header, "words")]
+        write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
+    classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
+    command.status(
+        f"{options.output}: {format_count(book.n_words, 'word')} of "
+        f"{format_count(book.n_dims, 'dimension')}, {coding_text(coder)}{classes} "
+        f"({format_bytes(Path(options.output).stat().st_size)}); takes {options.descriptors} "
+        f"descriptors {unit_of(book)}"
     )
     if model is None:
         command.hint(
@@ -122,36 +124,11 @@ def _run(command: Command) -> None:
 
 
 def _coding(options: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        name: getattr(options, name)
-        for name in ("coding", "sharpness")
-        if getattr(options, name) is not None
-    }
-    if given and options.classifier:
-        raise ParameterError(
-            f"--{next(iter(given))} is for histograms alone, and the classifier brings the coding "
-            "that it was fitted to. Drop one of them."
-        )
-    if "sharpness" in given and given.get("coding") != "soft":
-        raise ParameterError(
-            "--sharpness belongs to soft coding, and the coding is hard. Add --coding soft, or "
-            "leave it out."
-        )
-    return given
-
-
-def _told(coder: BagOfWords, model: LinearModel | None) -> str:
-    book = coder.words_in_use()
-    soft = coder.coding == "soft"
-    sharpness = f" of sharpness {coder.sharpness_in_use():.4g}" if soft else ""
-    classes = f", {counted(len(model.classes), 'class', 'classes')}" if model else ""
-    words = f"{counted(book.n_words, 'word')} of {counted(book.n_dims, 'dimension')}"
-    return f"{words}, {coder.coding} coding{sharpness}{classes}"
-
-
-VERB = Verb(
-    example="bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Nothing was written. Run the same command again.",
-)
+    if options.classifier:
+        reason = "the classifier brings the coding that it was fitted to. Leave one of them out"
+        refuse_options(options, ("coding", "sharpness"), reason)
+    if options.coding != "soft":
+        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
+        refuse_options(options, ("sharpness",), reason)
+    found = {name: getattr(options, name) for name in ("coding", "sharpness")}
+    return {name: value for name, value in found.items() if value is not None}

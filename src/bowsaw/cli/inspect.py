@@ -1,7 +1,6 @@
 """``bowsaw inspect``: what a store, a codebook, a classifier or a histogram file holds.
 
-The facts are gathered once, as JSON has them; for people they get plain names, and digests and
-long numbers are shortened.
+The facts are collected once, as JSON has them; the text shortens digests and long numbers.
 """
 
 from __future__ import annotations
@@ -13,33 +12,37 @@ from typing import Any
 
 import numpy as np
 
-from bowsaw.cli.command import Command, Verb, file_size
+from bowsaw.cli.command import Command
 from bowsaw.errors import FormatError
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.formats.bounded import Archive
 from bowsaw.formats.classifier import is_classifier, load_classifier
 from bowsaw.formats.vocabulary import load, opened, reader_of
+from bowsaw.formatting import format_bytes
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
+EXAMPLE = "bowsaw inspect scenes.store"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "path", metavar="PATH", help="a store, a codebook, a classifier or histograms"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with nothing shortened")
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Print what a path holds."""
     path = Path(command.options.path)
     if not path.exists():
         raise FormatError(
             f"{path} does not exist. Name a store, a codebook, a classifier or histograms."
         )
     if path.is_file():
-        # That it may not be read is told here, whatever it is.
+        # A file that may not be read is refused here, whatever it is.
         opened(path).close()
     if path.is_dir():
         facts = _store(path)
@@ -49,7 +52,7 @@ def _run(command: Command) -> None:
         facts = _histograms(path)
     elif is_classifier(path):
         facts = _classifier(path)
-    elif _is_a_vocabulary(path):
+    elif _is_vocabulary(path):
         facts = _codebook(path)
     else:
         raise FormatError(
@@ -67,11 +70,11 @@ def _holds_words(path: Path) -> bool:
         try:
             return "histograms.npy" not in Archive(file).names
         except FormatError:
-            # Whoever reads it for its content says what is wrong.
+            # Reading its content reports what is wrong.
             return False
 
 
-def _is_a_vocabulary(path: Path) -> bool:
+def _is_vocabulary(path: Path) -> bool:
     with opened(path) as file:
         return reader_of(file, str(path)) is not None
 
@@ -136,13 +139,13 @@ def _histograms(path: Path) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the facts as people read them, the long lists last."""
+    """Return the facts as lines of text, the long lists last."""
     shown = {"kind": facts["kind"], "path": facts["path"]}
     if facts["kind"] == "store":
         shown |= {
             "images": f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable",
             "descriptors": f"{facts['n_descriptors']:,} of {facts['n_dims']} {facts['dtype']} "
-            f"({file_size(facts['n_bytes'])}, scale {facts['scale']:g})",
+            f"({format_bytes(facts['n_bytes'])}, scale {facts['scale']:g})",
             "made with": _made_with(facts["description"]),
             "digest": facts["digest"],
             "bowsaw": facts["bowsaw_version"],
@@ -152,7 +155,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         scale = "unknown" if facts["scale"] is None else f"{facts['scale']:g}"
         shown |= {
             "words": f"{facts['n_words']:,} of {facts['n_dims']} dimensions "
-            f"({file_size(facts['n_bytes'])}, scale {scale})",
+            f"({format_bytes(facts['n_bytes'])}, scale {scale})",
             "word ids": f"{facts['first_id']} to {facts['last_id']}",
             "distance": facts["metric"],
             "trained on": "unknown images" if n_images is None else f"{n_images:,} images",
@@ -161,7 +164,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         }
     elif facts["kind"] == "classifier":
         shown |= {
-            "weights": f"{facts['n_words']:,} words a class ({file_size(facts['n_bytes'])})",
+            "weights": f"{facts['n_words']:,} words per class ({format_bytes(facts['n_bytes'])})",
             "histograms": f"{facts['coding']} coding"
             + ("" if facts["sharpness"] is None else f" of sharpness {facts['sharpness']:.4g}")
             + f", {CALLED[facts['mapping']]}",
@@ -173,8 +176,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         shown |= {
             "histograms": f"{facts['n_images']:,} images by {facts['n_words']:,} words "
-            f"({file_size(facts['n_bytes'])})",
-            "words an image": f"{facts['words_per_image']:g} are in use on average",
+            f"({format_bytes(facts['n_bytes'])})",
+            "words per image": f"{facts['words_per_image']:g} are in use on average",
             "words unused": f"{facts['n_unused_words']:,} are in no image",
             "images empty": f"{facts['n_empty']:,} have no descriptors",
             **{name.replace("_", " "): _value(value) for name, value in facts["metadata"].items()},
@@ -185,12 +188,12 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     copies = [", ".join(paths) for paths in facts.get("copies", ())]
     return [
         *((name, _value(text)) for name, text in shown.items()),
-        *_listed("set aside", set_aside),
-        *_listed("more than once", copies),
+        *_list_lines("set aside", set_aside),
+        *_list_lines("more than once", copies),
     ]
 
 
-def _listed(title: str, lines: list[str]) -> list[tuple[str, str]]:
+def _list_lines(title: str, lines: list[str]) -> list[tuple[str, str]]:
     return list(zip([title] + [""] * len(lines), lines, strict=False))
 
 
@@ -217,10 +220,3 @@ def _value(value: Any) -> str:
     if value is None:
         return "none"
     return _DIGEST.sub(lambda match: match[0][:12], str(value))
-
-
-VERB = Verb(
-    example="bowsaw inspect scenes.store",
-    add_arguments=_add_arguments,
-    run=_run,
-)

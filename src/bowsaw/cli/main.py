@@ -1,7 +1,8 @@
-"""The command: parses, calls one verb, and turns errors into one line and an exit code.
+"""The entry point: parses, runs one command, and turns errors into one line and an exit code.
 
-Only the module of the verb that is asked for is imported, so ``bowsaw --help`` is quick, and
-whatever goes wrong from then on, Ctrl-C during a slow import included, ends in one line.
+Only the module of the chosen command is imported, so ``bowsaw --help`` is quick. Such a module has
+``EXAMPLE``, ``add_arguments(parser)``, ``run(command)`` and, where the default does not hold,
+``AFTER_INTERRUPT``: what to do after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,68 +14,62 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from bowsaw._version import __version__
 from bowsaw.errors import BowsawError
 
-if TYPE_CHECKING:
-    from bowsaw.cli.command import Verb
-
-VERBS = {
+COMMANDS = {
     "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
     "train": "learn a codebook from the descriptors of a store by k-means; resumable",
-    "prune": "keep only those words of a codebook that tell classes apart best; resumable",
+    "prune": "keep only the words of a codebook that separate the classes best; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
     "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
     "fit": "learn a classifier of a codebook's histograms from the images of a store",
-    "predict": "tell the classes of pictures with a codebook and a classifier",
+    "predict": "classify images with a codebook and a classifier",
     "export": "write a codebook and a classifier for devices: an ONNX graph or a C header",
-    "compare": "measure methods that prune, at many sizes, and write a page of it; resumable",
+    "compare": "measure pruning methods at many sizes, and write a page about them; resumable",
     "report": "build the page of a comparison again from its records",
-    "whatif": "compare ways to tell the histograms of fewer words without coding images again",
-    "convert": "turn a vocabulary of one tool into a file of another's",
-    "inspect": "tell what a store, a codebook, a classifier or a histogram file holds",
-    "completion": "print a script that lets the Tab key finish commands in bash, zsh or fish",
+    "whatif": "compare ways to infer the histograms of fewer words without re-encoding images",
+    "convert": "convert a vocabulary from the format of one tool to that of another",
+    "inspect": "show what a store, a codebook, a classifier or a histogram file holds",
+    "completion": "print a script for Tab completion in bash, zsh or fish",
 }
-"""The verbs, each a module beside this one, and what they do."""
+"""The commands, each a module beside this one, and what they do."""
 
 USAGE, INTERRUPTED, TERMINATED = 2, 130, 143
-"""Exit codes beside those of ``bowsaw.errors``: as argparse and as shells have them."""
+"""Exit codes beside those of ``bowsaw.errors``, as argparse and shells have them."""
 
 _EXPECTED = (BowsawError, OSError, MemoryError)
-
 _DESCRIPTION = "Build visual vocabularies from folders of images, measure them, prune them."
 _EPILOG = """\
-from a folder with one sub-folder a class to an accuracy:
+from a folder with one sub-folder per class to an accuracy:
   bowsaw extract scenes/ -o scenes.store
   bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5
 
 how small the codebook can be, and what that costs, as a page:
   bowsaw compare scenes/ --words 1000 --sizes 20,50,100 -o run/
 
-"bowsaw COMMAND --help" tells more of each.
+"bowsaw COMMAND --help" describes each command.
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and where to read on."""
+    """A parser that reports an error in one line, with the help to read."""
 
-    helper = ""
+    help_command = ""
 
     def error(self, message: str) -> NoReturn:
         from bowsaw.cli.command import printable
 
-        # What was typed may hold anything, and is quoted here.
-        told = " ".join(printable(message).split())
-        self.exit(USAGE, f'bowsaw: {told}. See "{self.helper or self.prog} --help".\n')
+        text = " ".join(printable(message).split())
+        self.exit(USAGE, f'bowsaw: {text}. See "{self.help_command or self.prog} --help".\n')
 
 
 class _Signals:
-    """Lets SIGTERM end the work like Ctrl-C does: files closed, the terminal as it was.
+    """Lets SIGTERM end the work as Ctrl-C does: files closed, the terminal restored.
 
-    ``received`` tells which of the two came. An exception that is raised while Python imports
-    modules may get lost there, so ``check`` raises it again.
+    An exception raised while Python imports modules may get lost there, so ``check`` raises again.
     """
 
     def __init__(self) -> None:
@@ -102,8 +97,8 @@ class _Signals:
             raise KeyboardInterrupt
 
 
-def parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command line, complete for the chosen verb alone."""
+def parser(*chosen: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line, complete for the chosen commands only."""
     top = _Parser(
         "bowsaw",
         description=_DESCRIPTION,
@@ -112,28 +107,28 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"bowsaw {__version__}")
-    verbs = top.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
-    for name, text in VERBS.items():
-        if name != chosen:
-            verbs.add_parser(name, help=text)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    for name, text in COMMANDS.items():
+        if name not in chosen:
+            commands.add_parser(name, help=text)
             continue
-        verb: Verb = import_module(f"bowsaw.cli.{name}").VERB
-        sub = verbs.add_parser(
+        module = import_module(f"bowsaw.cli.{name}")
+        sub = commands.add_parser(
             name,
             help=text,
             description=text[:1].upper() + text[1:] + ".",
-            epilog=f"example:\n  {verb.example}",
+            epilog=f"example:\n  {module.EXAMPLE}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        verb.add_arguments(sub)
+        module.add_arguments(sub)
         common = sub.add_argument_group("common options")
         common.add_argument(
             "-q", "--quiet", action="store_true", help="no progress and no notes, only results"
         )
         common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        sub.set_defaults(verb=verb)
-        top.helper = sub.prog
+        sub.set_defaults(module=module)
+        top.help_command = sub.prog
     return top
 
 
@@ -153,19 +148,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signals.check()
             _run(options)
     except BaseException as error:
-        # What a signal breaks in the middle of an import may come out as anything.
-        if signals.received is not None or isinstance(error, KeyboardInterrupt):
-            said = str(error) if isinstance(error, KeyboardInterrupt) else ""
-            return _stopped(signals.received, options, said)
-        if options is None or options.debug or not isinstance(error, _EXPECTED):
+        expected = isinstance(error, _EXPECTED)
+        # A signal in the middle of an import may surface as any exception of Python's.
+        if isinstance(error, KeyboardInterrupt) or (signals.received is not None and not expected):
+            message = str(error) if isinstance(error, KeyboardInterrupt) else ""
+            return _report_stop(signals.received, options, message)
+        if options is None or options.debug or not expected:
             raise
-        _complain(_text(error))
+        _print_error(_message(error))
         return error.exit_code if isinstance(error, BowsawError) else 1
     return 0
 
 
 def _check_names(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Refuse what no shell hands over, but a caller in Python may: every system call would fail."""
+    """Refuse text that no shell passes, but a caller in Python may: every system call would fail."""
     for word in words:
         try:
             os.fsencode(word)
@@ -174,43 +170,45 @@ def _check_names(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from bowsaw.cli.command import Command, reader_has_gone, to_nowhere
+    from bowsaw.cli.command import Command, is_closed_pipe, redirect_to_null
 
     command = Command(options)
     try:
         with command.warnings_as_notes():
-            options.verb.run(command)
+            options.module.run(command)
         command.flush()
     except OSError as error:
-        # As in "bowsaw inspect … | head". Verbs print when all is done, so nothing is missing.
-        if not reader_has_gone(error):
+        # As in "bowsaw inspect ... | head". Commands print when all is done: nothing is missing.
+        if not is_closed_pipe(error):
             raise
-        to_nowhere(sys.stdout)
+        redirect_to_null(sys.stdout)
 
 
-def _stopped(number: int | None, options: argparse.Namespace | None, said: str) -> int:
-    """Tell what became of the work: as the verb said when it was stopped, or as it says always."""
-    advice = said or ("" if options is None else options.verb.after_interrupt)
+def _report_stop(number: int | None, options: argparse.Namespace | None, message: str) -> int:
+    """Print how to continue: the command's own message, or what always holds for it."""
+    if options is not None:
+        default = "Run the same command again to continue."
+        message = message or getattr(options.module, "AFTER_INTERRUPT", default)
     if number == signal.SIGTERM:
-        _complain(f"terminated. {advice}")
+        _print_error(f"terminated. {message}")
         return TERMINATED
-    _complain(f"interrupted. {advice}")
+    _print_error(f"interrupted. {message}")
     return INTERRUPTED
 
 
-def _text(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"out of memory. {error}".rstrip()
     if isinstance(error, OSError) and error.strerror:
-        # Python would begin with "[Errno 13]", which helps nobody.
+        # Python would begin with "[Errno 13]".
         return f"{error.filename}: {error.strerror}." if error.filename else error.strerror
     return str(error) or type(error).__name__
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     from bowsaw.cli.command import printable
 
     if sys.stderr is not None:
-        # What stands in for a stream may have no encoding.
+        # A replaced stream may have no encoding.
         line = printable(" ".join(text.split()), getattr(sys.stderr, "encoding", None) or "utf-8")
         sys.stderr.write(f"bowsaw: {line}\n")

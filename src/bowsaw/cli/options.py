@@ -1,18 +1,26 @@
-"""The options that verbs share, and the checks of what a user gave them.
+"""The options that commands share, and the checks of what a user gave them.
 
-Defaults are read from the signatures of the functions that the options are for. Whatever can be
-found wrong before the work begins, is: nobody should learn after minutes that a folder is missing.
+Defaults are read from the signatures of the functions that the options are for. Everything that can
+be found wrong before the work begins is reported before it begins.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw._version import __version__
+from bowsaw.checkpoint import Checkpoint, exclusive, is_checkpoint, remove_checkpoint
+from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
@@ -20,6 +28,7 @@ from bowsaw.images.split import Split
 from bowsaw.store import Store
 
 PARTS = ("all", "codebook", "train", "test")
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
 def default(function: Any, name: str) -> Any:
@@ -27,100 +36,109 @@ def default(function: Any, name: str) -> Any:
     return inspect.signature(function).parameters[name].default
 
 
-# -- numbers ---------------------------------------------------------------------------------------
+# -- values --------------------------------------------------------------------------------------
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from ``least`` up.
+def reader(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
+    """Return a reader of texts that ``kind`` converts; where it cannot, ``allowed`` is shown."""
 
-    Examples
-    --------
-    >>> whole(1)("12")
-    12
-    """
-
-    def read(text: str) -> int:
+    def read(text: str) -> Any:
         try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number from {least} up; got {text!r}"
-            )
-        return value
+            return kind(text)
+        except (ValueError, OverflowError):
+            raise argparse.ArgumentTypeError(f"must be {allowed}; got {text!r}") from None
 
     return read
 
 
-def number(text: str) -> float:
-    """Read a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number; got {text!r}") from None
-
-
-def number_or_auto(text: str) -> float | str:
-    """Read a number or the word auto."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number or auto; got {text!r}") from None
-
-
-def share(text: str) -> float:
-    """Read a number from 0 to 1.
-
-    Examples
-    --------
-    >>> share("0.01")
-    0.01
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1; got {text!r}")
+def _require(value: Any, holds: bool) -> Any:
+    if not holds:
+        raise ValueError
     return value
 
 
-def n_bytes(text: str) -> int:
-    """Read a size in bytes, where k, M and G stand for powers of 1024.
+def int_from(least: int) -> Callable[[str], int]:
+    """Return a reader of integers of at least ``least``.
 
     Examples
     --------
-    >>> n_bytes("500"), n_bytes("64k"), n_bytes("1.5M")
-    (500, 65536, 1572864)
+    >>> int_from(1)("12")
+    12
     """
+    return reader(
+        lambda text: _require(int(text), int(text) >= least), f"an integer of at least {least}"
+    )
+
+
+def comma_list(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return a reader of values between commas.
+
+    Examples
+    --------
+    >>> comma_list(int)("10,20")
+    [10, 20]
+    """
+
+    def read(text: str) -> list[Any]:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise argparse.ArgumentTypeError(f"must be values between commas; got {text!r}")
+        return [kind(part) for part in parts]
+
+    return read
+
+
+def _n_bytes(text: str) -> int:
     units = {"k": 2**10, "M": 2**20, "G": 2**30}
-    try:
-        value = int(float(text[:-1]) * units[text[-1]]) if text[-1:] in units else int(text)
-    except (ValueError, OverflowError):
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of bytes above 0, such as 65536, 64k or 1.5M; got {text!r}"
+    value = int(float(text[:-1]) * units[text[-1]]) if text[-1:] in units else int(text)
+    return int(_require(value, value > 0))
+
+
+number = reader(float, "a number")
+number_or_auto = reader(lambda text: text if text == "auto" else float(text), "a number or auto")
+fraction = reader(lambda text: _require(float(text), 0 <= float(text) <= 1), "a number from 0 to 1")
+n_bytes = reader(_n_bytes, "a number of bytes above 0, such as 65536, 64k or 1.5M")
+threads = reader(
+    lambda text: _require(int(text), int(text) != 0), "an integer other than 0 (-1 for every core)"
+)
+address = reader(
+    lambda text: _require(text, bool(_ADDRESS.fullmatch(text))),
+    "the address of a scheduler, such as tcp://10.0.0.1:8786",
+)
+
+
+def identifier(text: str) -> str:
+    """Read a name that is not a path, so that completion offers no files."""
+    return text
+
+
+def add_numbers(
+    parser: Any, function: Any, *rows: tuple[str, str, Callable[[str], Any], str]
+) -> None:
+    """Add options (flag, parameter, reader, help) with the defaults of ``function``."""
+    for flag, name, read, text in rows:
+        value = default(function, name)
+        parser.add_argument(
+            flag,
+            dest=name,
+            type=read,
+            default=value,
+            metavar="N",
+            help=text if value is None else f"{text} (default: %(default)s)",
         )
-    return value
 
 
-def threads(text: str) -> int:
-    """Read a number of threads, where -1 stands for every core, -2 for all but one, and so on."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value == 0:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number other than 0 (-1 for every core); got {text!r}"
-        )
-    return value
+def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") -> None:
+    """Add the positional arguments of the given names, and ``-o`` with this help."""
+    texts = {"codebook": "made by bowsaw train or prune", "store": "made by bowsaw extract"}
+    for name in names:
+        parser.add_argument(name, metavar=name.upper(), help=texts[name])
+    if output:
+        parser.add_argument("-o", "--output", required=True, metavar="FILE", help=output)
 
 
-def add_jobs(parser: argparse.ArgumentParser, function: Any) -> None:
-    """Add ``-j`` with the default of ``function``."""
+def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = False) -> None:
+    """Add ``-j`` with the default of ``function``, and ``--scheduler`` where it can be used."""
     parser.add_argument(
         "-j",
         "--jobs",
@@ -129,9 +147,24 @@ def add_jobs(parser: argparse.ArgumentParser, function: Any) -> None:
         metavar="N",
         help="threads; any number gives the same result (default: %(default)s, every core)",
     )
+    if scheduler:
+        parser.add_argument(
+            "--scheduler",
+            type=address,
+            metavar="ADDRESS",
+            help="run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; they "
+            "must see the same folders, and the result is the same",
+        )
 
 
-# -- which images ----------------------------------------------------------------------------------
+def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Raise a ParameterError if one of these options was given: it does not apply."""
+    for name in names:
+        if getattr(options, name) not in (None, False):
+            raise ParameterError(f"--{name.replace('_', '-')} does not apply: {reason}.")
+
+
+# -- which images --------------------------------------------------------------------------------
 
 
 def add_split(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +172,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     group = add_split_sizes(parser, "--codebook")
     group.add_argument(
         "--split",
-        type=whole(0),
+        type=int_from(0),
         default=default(Store.split, "index"),
         metavar="I",
         help="which of the seed's splits, counted from 0 (default: %(default)s)",
@@ -149,29 +182,24 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_split_sizes(parser: argparse.ArgumentParser, *shorter: str) -> Any:
+def add_split_sizes(parser: argparse.ArgumentParser, *aliases: str) -> Any:
     """Add the sizes of a split's parts and the seed, in a group of their own.
 
-    ``shorter`` are other names of ``--train-codebook``, where ``--codebook`` is not a file.
+    ``aliases`` are other names of ``--train-codebook``, where ``--codebook`` is not a file.
     """
     group = parser.add_argument_group(
         "which images",
-        "A split deals the images of each class into three disjoint parts:\n"
+        "A split divides the images of each class into three disjoint parts:\n"
         "codebook (to learn words), train (to learn classes) and test (the rest).",
     )
     for flags, name, least, text in (
-        (
-            ("--train-codebook", *shorter),
-            "codebook_images",
-            0,
-            "images a class in the part codebook",
-        ),
-        (("--train",), "train", 1, "images a class in the part train"),
+        (("--train-codebook", *aliases), "codebook_images", 0, "images per class in part codebook"),
+        (("--train",), "train", 1, "images per class in part train"),
         (("--seed",), "seed", 0, "drives every random choice"),
     ):
         group.add_argument(
             *flags,
-            type=whole(least),
+            type=int_from(least),
             default=default(evaluate, name),
             metavar="N",
             help=f"{text} (default: %(default)s)",
@@ -189,6 +217,13 @@ def split_of(store: Store, options: argparse.Namespace) -> Split:
     )
 
 
+def part_rows(store: Store, options: argparse.Namespace) -> NDArray[np.int64]:
+    """Return the positions of the images of the chosen part."""
+    if options.part == "all":
+        return np.arange(store.n_usable)
+    return split_of(store, options).part(options.part)
+
+
 def split_record(options: argparse.Namespace) -> dict[str, int]:
     """Return the options that name a split, as provenance and metadata record it."""
     return {
@@ -200,17 +235,17 @@ def split_record(options: argparse.Namespace) -> dict[str, int]:
 
 
 def part_record(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what provenance and metadata say of the images that were used."""
+    """Return what provenance and metadata say about the images that were used."""
     if options.part == "all":
         return {"part": "all"}
     return {"part": options.part, "split": split_record(options)}
 
 
-# -- coding ----------------------------------------------------------------------------------------
+# -- coding --------------------------------------------------------------------------------------
 
 
 def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
-    """Add coding, sharpness and perplexity with the coder's own defaults."""
+    """Add coding, sharpness and perplexity with the defaults of ``BagOfWords``."""
     group = parser.add_argument_group("coding")
     group.add_argument(
         "--coding",
@@ -235,68 +270,127 @@ def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part trai
 
 
 def coding_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of coding that were given, or say which do not go together."""
-    given = {
-        name: getattr(options, name)
-        for name in ("sharpness", "perplexity")
-        if getattr(options, name) is not None
-    }
-    if given and options.coding == "hard":
-        raise ParameterError(
-            f"--{next(iter(given))} belongs to soft coding, and the coding is hard. Add --coding "
-            "soft, or leave it out."
+    """Return the parameters of coding that were given; refuse those that exclude each other."""
+    if options.coding == "hard":
+        refuse_options(
+            options,
+            ("sharpness", "perplexity"),
+            "it belongs to soft coding, and the coding is hard. Add --coding soft, or leave it out",
         )
+    found = {name: getattr(options, name) for name in ("sharpness", "perplexity")}
+    given = {name: value for name, value in found.items() if value is not None}
     if len(given) > 1:
         raise ParameterError("--sharpness and --perplexity set the same thing. Give one of them.")
     return {"coding": options.coding, **given}
 
 
-# -- files -----------------------------------------------------------------------------------------
+def coder_of(book: Codebook, store: Store, options: argparse.Namespace, **more: Any) -> BagOfWords:
+    """Return the coder that the options name; refuse what does not fit before the work begins."""
+    coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding_of(options), **more)
+    coder.transform(store.bags[:0])
+    book.words_for(store.bags)
+    return coder
+
+
+def learns_sharpness(coder: BagOfWords) -> bool:
+    """Return whether the coder has to be fitted to know its sharpness."""
+    return coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
+
+
+def coding_text(coder: BagOfWords) -> str:
+    """Return the coding in words, such as "soft coding of sharpness 40"."""
+    soft = f" of sharpness {coder.sharpness_in_use():.4g}" if coder.coding == "soft" else ""
+    return f"{coder.coding} coding{soft}"
+
+
+# -- files ---------------------------------------------------------------------------------------
 
 
 def open_store(path: str) -> Store:
-    """Return a store that has something to work on."""
+    """Return a store with at least one usable image."""
     store = Store(path)
     if not store.n_usable:
         raise DataError(
-            f"the store {path} has no usable image. See why with «bowsaw inspect {path}»."
+            f'the store {path} has no usable image. See why with "bowsaw inspect {path}".'
         )
     return store
 
 
-def check_output(path: str, suffix: str, **read: str | None) -> None:
+def check_output(path: str, suffix: str, **inputs: str | None) -> None:
     """Raise a ParameterError when a file could not be written at the end of the work.
 
-    ``read`` are the files that the work begins with, by what they are: the output must not be one
-    of them, by any name, since it would take its place.
+    ``inputs`` are the files that the work reads, by name: the output must not replace one of them.
     """
     target = Path(path)
     if target.suffix != suffix:
         raise ParameterError(f"the output must be a file name that ends in {suffix}; got {path}.")
     if target.is_dir():
         raise ParameterError(f"the output {path} is a folder. Choose another name.")
-    for what, source in read.items():
-        if source is not None and _are_one_file(target, Path(source)):
+    for name, source in inputs.items():
+        if source is not None and _same_file(target, Path(source)):
             raise ParameterError(
-                f"the output {path} is the {what} itself ({source}), which would be lost. Choose "
+                f"the output {path} is the {name} itself ({source}), which would be lost. Choose "
                 "another output."
             )
     if not target.absolute().parent.is_dir():
         raise ParameterError(f"{target.parent} is not a folder. Make it, or choose another output.")
+    check_writable(target.absolute().parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise a ParameterError when no file can be made in an existing folder."""
     try:
-        with tempfile.TemporaryFile(dir=target.absolute().parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise ParameterError(
-            f"nothing can be written in the folder {target.parent} ({error.strerror}). Choose "
-            "another output."
+            f"nothing can be written in the folder {folder} ({error.strerror}). Choose another "
+            "output."
         ) from error
 
 
-def _are_one_file(one: Path, other: Path) -> bool:
-    """Return whether two names are of one file, also through links."""
+def _same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except (OSError, ValueError):
-        # One is not there, or cannot be looked at: whoever reads it says so.
+        # One is missing or unreadable: reading it reports that.
         return False
+
+
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """Add ``--overwrite``, which starts again where a checkpoint could be continued."""
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start again, even if an interrupted run of this output could be continued",
+    )
+
+
+@contextmanager
+def resumable(options: argparse.Namespace, settings: Mapping[str, Any]) -> Iterator[Path]:
+    """Lock the output and yield the checkpoint for its estimator; remove it if the block succeeds.
+
+    ``OUTPUT.partial`` stores the settings and ``OUTPUT.partial.search`` the state of the estimator.
+    Other settings than those of an interrupted run are refused, unless nothing was done yet or
+    ``--overwrite`` is given.
+    """
+    path = Path(f"{options.output}.partial")
+    with exclusive(options.output):
+        head = Checkpoint(path, {"command": options.name, **settings, "version": __version__})
+        if options.overwrite or (is_checkpoint(path) and not _stages(path)):
+            remove_checkpoint(path)
+        if head.load() is None:
+            head.save({})
+        try:
+            yield path.with_name(f"{path.name}.search")
+        except BaseException:
+            if not _stages(path):
+                remove_checkpoint(path)
+            raise
+        remove_checkpoint(path)
+
+
+def _stages(path: Path) -> list[Path]:
+    """Return the files that hold the work of a checkpoint."""
+    folder, prefix = path.absolute().parent, f"{path.name}."
+    return [file for file in folder.iterdir() if file.name.startswith(prefix)]

@@ -1,7 +1,7 @@
-"""``bowsaw predict``: pictures to classes, with a codebook and a classifier.
+"""``bowsaw predict``: images to classes, with a codebook and a classifier.
 
-A picture is described as the codebook's own descriptors were, so nothing has to be told twice. A
-file that cannot be used is named with the reason and set aside; the others get their classes.
+An image is described as the codebook's own descriptors were, so no parameter is given twice. A file
+that cannot be used is named with the reason and set aside; the others get their classes.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ from typing import Any
 import numpy as np
 
 from bowsaw.bags import Bags
-from bowsaw.cli.command import Command, Verb, counted
-from bowsaw.cli.options import add_jobs
+from bowsaw.cli.command import Command
+from bowsaw.cli.options import add_files, add_jobs
 from bowsaw.codebook import Codebook
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.formats.classifier import load_classifier
 from bowsaw.formats.linear_model import LinearModel
 from bowsaw.formats.vocabulary import load
+from bowsaw.formatting import format_count
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress
 
+EXAMPLE = "bowsaw predict small.safetensors model.safetensors photo.jpg folder/"
+AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 _CHUNK = 64
 
 Answer = dict[str, Any]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("codebook", metavar="CODEBOOK", help="made by bowsaw train or prune")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_files(parser, "codebook")
     parser.add_argument("classifier", metavar="CLASSIFIER", help="made by bowsaw fit")
     parser.add_argument(
-        "pictures", metavar="PICTURE", nargs="+", help="an image file, or a folder of them"
+        "images", metavar="IMAGE", nargs="+", help="an image file, or a folder of them"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print a line of JSON a picture, with every score"
+        "--json", action="store_true", help="print one line of JSON per image, with every score"
     )
     add_jobs(parser, DenseSift)
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Classify images and print their classes."""
     options = command.options
     book, model = load(options.codebook), load_classifier(options.classifier)
     coder = model.coder(book, n_jobs=options.jobs)
-    sift = described_as(coder.words_in_use())
-    files = [file for given in options.pictures for file in _files(given)]
+    sift = descriptor_of(coder.words_in_use())
+    files = [file for given in options.images for file in _files(given)]
 
     def describe(file: str) -> Any:
         try:
@@ -66,23 +71,21 @@ def _run(command: Command) -> None:
             bags = Bags.from_list(usable, scale=sift.scale, description=sift.description())
             scores = iter(model.scores(coder.transform(bags)))
             for file, rows in zip(chunk, found, strict=True):
-                told = isinstance(rows, ImageError)
-                answers.append(
-                    {"path": file, "error": rows.reason}
-                    if told
-                    else _answer(file, model, next(scores))
-                )
-    _show(command, answers)
+                if isinstance(rows, ImageError):
+                    answers.append({"path": file, "error": rows.reason})
+                else:
+                    answers.append(_answer(file, model, next(scores)))
+    _print_answers(command, answers)
 
 
-def described_as(book: Codebook) -> DenseSift:
-    """Return the descriptor that made what a codebook was trained on, or say why it is unknown.
+def descriptor_of(book: Codebook) -> DenseSift:
+    """Return the descriptor that a codebook was trained on, or raise a ParameterError.
 
     Examples
     --------
     >>> import numpy as np
     >>> about = DenseSift(step=4).description()
-    >>> described_as(Codebook(np.zeros((1, 128)), scale=512, description=about)).step
+    >>> descriptor_of(Codebook(np.zeros((1, 128)), scale=512, description=about)).step
     4
     """
     about = book.description or {}
@@ -97,14 +100,14 @@ def described_as(book: Codebook) -> DenseSift:
     if not known:
         name = about.get("name", "unknown descriptors")
         raise ParameterError(
-            f"predict describes pictures by dense SIFT, and the codebook was trained on {name}. "
-            "Describe them in Python, code them with BagOfWords, and ask load_classifier's model."
+            f"predict describes images by dense SIFT, and the codebook was trained on {name}. "
+            "Describe them in Python, encode them with BagOfWords, and use load_classifier."
         )
     return sift
 
 
 def _files(given: str) -> Iterator[str]:
-    """Yield a file, or all files of a folder in the order of their names; hidden ones are not."""
+    """Yield a file, or all files of a folder in the order of their names, without hidden ones."""
     root = Path(given)
     if not root.is_dir():
         yield given
@@ -112,7 +115,7 @@ def _files(given: str) -> Iterator[str]:
     inside = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
     shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
     if not shown:
-        raise DataError(f"the folder {given} has no files. Name pictures, or a folder of them.")
+        raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
     yield from (fsdecode(root / path) for path in sorted(shown))
 
 
@@ -123,35 +126,24 @@ def _answer(file: str, model: LinearModel, scores: np.ndarray[Any, Any]) -> Answ
     return {"path": file, "class": label, "margin": best - second, "scores": named}
 
 
-def _show(command: Command, answers: list[Answer]) -> None:
+def _print_answers(command: Command, answers: list[Answer]) -> None:
     broken = [answer for answer in answers if "error" in answer]
     if len(broken) == len(answers):
         more = f" and {len(broken) - 1:,} more" if len(broken) > 1 else ""
         raise DataError(
-            f"no picture could be used: {broken[0]['path']}: {broken[0]['error']}{more}. Name "
+            f"no image could be used: {broken[0]['path']}: {broken[0]['error']}{more}. Name "
             "other files."
         )
     if command.options.json:
         for answer in answers:
-            command.show(json.dumps(answer))
+            command.result(json.dumps(answer))
     else:
+        good = [answer for answer in answers if "error" not in answer]
         command.table(
-            [
-                (answer["path"], str(answer["class"]), f"{answer['margin']:.3f}")
-                for answer in answers
-                if "error" not in answer
-            ],
-            ("picture", "class", "margin"),
+            [(a["path"], str(a["class"]), f"{a['margin']:.3f}") for a in good],
+            ("image", "class", "margin"),
         )
     for answer in broken:
         command.note(f"set aside: {answer['path']}: {answer['error']}")
     if broken:
-        command.note(f"{counted(len(broken), 'file')} of {len(answers):,} could not be used")
-
-
-VERB = Verb(
-    example="bowsaw predict small.safetensors model.safetensors photo.jpg folder/",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Nothing was written. Run the same command again.",
-)
+        command.note(f"{format_count(len(broken), 'file')} of {len(answers):,} could not be used")

@@ -1,59 +1,94 @@
 """``bowsaw prune``: a codebook to a smaller one that codes alone.
 
-``--keep`` and ``--max-bytes`` search at one size, ``--max-loss`` walks a path of sizes. A search
-that is interrupted leaves the best words so far, and files to go on with beside them.
+``--keep`` and ``--max-bytes`` search at one size, ``--max-loss`` follows a path of sizes. A search
+that is interrupted writes the best words so far, and the same command continues it.
+
+The images that choose words have taught the codebook, like those that it was trained on. The output
+records both, so that ``bowsaw evaluate`` refuses to test it on either.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bowsaw.cli.command import Command, Verb, counted, duration, file_size
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw._version import __version__
+from bowsaw.bags import Bags
+from bowsaw.checkpoint import estimator_settings
+from bowsaw.cli.command import Command
 from bowsaw.cli.options import (
     add_coding,
+    add_files,
     add_jobs,
+    add_overwrite,
     add_split,
     check_output,
+    coding_of,
     default,
+    fraction,
+    int_from,
     n_bytes,
-    share,
-    whole,
+    open_store,
+    part_record,
+    part_rows,
+    resumable,
 )
-from bowsaw.cli.partial import PartialFiles
-from bowsaw.cli.pruning import METHODS, SEARCH, Result, Task, task_of
-from bowsaw.errors import ParameterError, SpaceError
+from bowsaw.codebook import Codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.path import PruningPath
-from bowsaw.formats.vocabulary import save
-from bowsaw.scores.base import SCORES
+from bowsaw.formats.vocabulary import load, save
+from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.scores.base import SCORES
 from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.base import Selector
+from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.refinement import Refinement
+from bowsaw.selection.result import Selection
+from bowsaw.store import Store
+from bowsaw.validation import canonical_json
+
+EXAMPLE = "bowsaw prune book.safetensors scenes.store --part train --keep 50 -o small.safetensors"
+METHODS: dict[str, Any] = {
+    "refinement": Refinement,
+    "annealing": Annealing,
+    "paper": Annealing.paper,
+    "coverage": Coverage,
+}
+"""What chooses the words of one size, the default first."""
+_PARAMETERS = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine": "refine"}
+"""Options of the search and the parameters that they set."""
+_OPTIONS = {"refinement": ("steps", "folds"), "annealing": ("steps", "score")}
+"""The options that a method takes."""
+_RESERVED = 4096
+"""Bytes of a file under ``--max-bytes`` that are left for the record of the search."""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("codebook", metavar="CODEBOOK", help="made by bowsaw train")
-    parser.add_argument("store", metavar="STORE", help="made by bowsaw extract")
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="the smaller codebook to write (.safetensors)",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_files(parser, "codebook", "store", output="the smaller codebook to write (.safetensors)")
     limit = parser.add_mutually_exclusive_group(required=True)
-    limit.add_argument("--keep", type=whole(1), metavar="N", help="keep N words")
+    limit.add_argument("--keep", type=int_from(1), metavar="N", help="keep N words")
     limit.add_argument(
         "--max-bytes",
         type=n_bytes,
         metavar="SIZE",
-        help="keep as many words as a file of this size holds: 65536, 64k, 1.5M (k is 1024)",
+        help="keep as many words as fit into a file of this size, less 4 kB for the record of the "
+        "search: 65536, 64k, 1.5M (k is 1024)",
     )
     limit.add_argument(
         "--max-loss",
-        type=share,
+        type=fraction,
         metavar="X",
         help="keep as few words as cost at most this much accuracy (0.01: one point in a hundred), "
         "by cross-validation with the choice of words inside the folds",
@@ -62,176 +97,321 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--method",
         choices=tuple(METHODS),
-        default=next(iter(METHODS)),
-        help="refinement: words of the codebook are moved until they tell the classes best; "
-        "annealing: words stay as they are, swaps raise a score of the classes; coverage: words "
-        "that lie near the descriptors, without looking at classes (default: %(default)s)",
+        help="refinement: words of the codebook are moved to where they separate the classes best; "
+        "annealing: words stay as they are, swaps raise a score of the classes; paper: annealing "
+        "as published, to compare with; coverage: words near the descriptors, without labels "
+        f"(default: {next(iter(METHODS))})",
     )
     search.add_argument(
         "--steps",
-        type=whole(0),
+        type=int_from(0),
         metavar="N",
         help=f"steps of the refinement (default: {default(Refinement, 'n_steps')}), or swaps that "
         f"annealing tries (default: {default(Annealing, 'n_steps')})",
     )
     search.add_argument(
         "--folds",
-        type=whole(0),
+        type=int_from(0),
         metavar="N",
-        help="times that a fifth of the images is held out to decide how many steps of the "
-        "refinement to do; 0 does all of them unchecked (default: 1 with many images, up to 5 with "
-        "few)",
+        help="times that a fifth of the images is held out to decide the number of steps of the "
+        "refinement; 0 does all steps (default: 1 with many images, up to 5 with few)",
     )
     search.add_argument(
         "--score",
         choices=tuple(SCORES),
         help="what annealing and --max-loss maximise (default: "
-        f"{default(Annealing, 'score')}); refinement knows leave-one-out alone",
-    )
-    search.add_argument(
-        "--paper",
-        action="store_true",
-        help="with --method annealing: the search as published, to compare with",
+        f"{default(Annealing, 'score')}); refinement always uses leave-one-out",
     )
     search.add_argument(
         "--refine",
-        type=whole(0),
+        type=int_from(0),
         metavar="N",
-        help="with --max-loss: steps by which the words of each size are moved, in the folds too, "
-        f"which takes long (default: {default(PruningPath, 'refine')}: words stay as they are)",
+        help="with --max-loss: steps of refinement at each size, in the folds too, which takes "
+        f"long (default: {default(PruningPath, 'refine')}: words stay as they are)",
     )
-    search.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with what was interrupted; without it, all begins anew",
-    )
+    add_overwrite(parser)
     add_jobs(parser, Annealing)
     add_coding(parser, "the images that choose the words")
     add_split(parser)
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Choose words and save them."""
     options = command.options
     _check_options(options)
     begin = time.perf_counter()
-    task = task_of(options)
+    task = _read_task(options)
     command.note(task.summary())
-    files = PartialFiles(options.output, task.asked())
-    files.begin(command)
-    try:
-        result = task.run(files.search, verbose=not command.quiet)
-    except BaseException as error:
-        if not files.there:
-            files.remove()
-        elif isinstance(error, KeyboardInterrupt):
+    with resumable(options, task.settings()) as checkpoint:
+        result = task.run(checkpoint, verbose=not command.quiet)
+        small = _within_limit(task.pruned(result), options.max_bytes)
+        save(small, options.output)
+        if result.n_left:
             raise KeyboardInterrupt(
-                f"What was done is in {files.search}; the same command with --resume goes on."
-            ) from None
-        elif isinstance(error, SpaceError):
-            raise _no_space(error, files) from error
-        raise
-    try:
-        save(task.pruned(result), options.output)
-    except SpaceError as error:
-        raise (_no_space(error, files) if files.there else error) from error
-    if result.n_left:
-        raise KeyboardInterrupt(
-            f"{result.n_moves:,} of {counted(result.n_moves + result.n_left, 'step')} were done; "
-            f"the best words so far are in {options.output}, and the same command with --resume "
-            "goes on."
-        )
-    files.remove()
-    _tell(command, task, result, time.perf_counter() - begin)
-
-
-def _no_space(error: SpaceError, files: PartialFiles) -> SpaceError:
-    return SpaceError(
-        error.errno,
-        f"the disk is full. Free some space; what was done is in {files.search}, and the same "
-        "command with --resume goes on.",
-    )
+                f"{result.n_moves:,} of {format_count(result.n_moves + result.n_left, 'step')} "
+                f"were done; the best words so far are in {options.output}. Run the same command "
+                "again to continue."
+            )
+    _report(command, task, result, time.perf_counter() - begin)
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Refuse what cannot be done together, before anything is read."""
+    """Refuse options that exclude each other, before anything is read."""
     check_output(options.output, ".safetensors", codebook=options.codebook)
-    if options.max_loss is not None and options.sharpness == "auto":
-        raise ParameterError(
-            "--sharpness auto is chosen by the labels of all the images, and --max-loss tests on "
-            "some of them. Give a number."
-        )
-    given = [f"--{name}" for name in SEARCH if getattr(options, name) is not None]
-    if options.paper:
-        given.append("--paper")
+    given = [name for name in (*_PARAMETERS, "method") if getattr(options, name) is not None]
     if options.max_loss is not None:
-        asked, allowed = "--max-loss", {"--score", "--refine"}
-        if options.method != next(iter(METHODS)):
-            given.append("--method")
+        chosen, allowed = "--max-loss", ("score", "refine")
+        if options.sharpness == "auto":
+            raise ParameterError(
+                "--sharpness auto is chosen by the labels of all the images, and --max-loss tests "
+                "on some of them. Give a number."
+            )
     else:
-        asked = f"--method {options.method}"
-        allowed = {
-            "refinement": {"--steps", "--folds"},
-            "annealing": {"--steps", "--score"},
-            "coverage": set(),
-        }[options.method]
-        if options.paper and options.method == "annealing":
-            asked, allowed = "--paper", set()
-            given.remove("--paper")
-    wrong = [flag for flag in given if flag not in allowed]
+        options.method = options.method or next(iter(METHODS))
+        chosen, allowed = f"--method {options.method}", _OPTIONS.get(options.method, ())
+        given = [name for name in given if name != "method"]
+    wrong = [name for name in given if name not in allowed]
     if wrong:
-        usable = (
-            f"it takes {' and '.join(sorted(allowed))}" if allowed else "it takes no such option"
-        )
+        takes = " and ".join(f"--{name}" for name in allowed)
+        usable = f"it takes {takes}" if takes else "it takes no such option"
         raise ParameterError(
-            f"{wrong[0]} is not an option of {asked}: {usable}. Leave one of them out, or choose "
-            "another --method."
+            f"--{wrong[0]} is not an option of {chosen}: {usable}. Leave one of them out, or "
+            "choose another --method."
         )
 
 
-def _tell(command: Command, task: Task, result: Result, seconds: float) -> None:
+@dataclass(frozen=True)
+class _Result:
+    """The words, their first and last score, the steps done and left, and the estimated cost."""
+
+    selection: Selection
+    scores: tuple[float, ...]
+    n_moves: int = 0
+    n_left: int = 0
+    estimate: Any = None
+    holdout: Any = None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What to prune, by which images, and how."""
+
+    options: argparse.Namespace
+    book: Codebook
+    store: Store
+    bags: Bags
+    labels: NDArray[np.int64]
+    coding: dict[str, Any]
+    selector: Selector
+    n_kept: int | None
+
+    def run(self, checkpoint: Path, verbose: bool) -> _Result:
+        """Choose the words."""
+        selector = self.selector
+        more = {"checkpoint": checkpoint, "verbose": verbose, "n_kept": self.n_kept}
+        selector.set_params(**{k: v for k, v in more.items() if k in selector.get_params()})
+        if isinstance(selector, PruningPath):
+            selector.fit(self.bags, self.labels, estimate=True)
+            advice = selector.recommend(max_loss=self.options.max_loss)
+            found = selector.selection_at(advice.n_words)
+            return _Result(found, (found.scores[0], found.scores[-1]), estimate=advice)
+        found = selector.fit(self.bags, self.labels).selection_
+        if isinstance(selector, Annealing):
+            n_moves = len(selector.accepted_)
+            left = 0 if self.n_kept == self.book.n_words else selector.n_steps - n_moves
+            return _Result(found, (found.scores[0], selector.score_), n_moves, left)
+        if isinstance(selector, Refinement):
+            n_moves, holdout = len(selector.errors_), selector.check_
+            planned = selector.n_steps if holdout is None else holdout.n_steps
+            left = max(planned - n_moves, 1) if selector.interrupted_ else 0
+            scores = (*found.scores[:1], *filter(None, [found.final_score]))
+            return _Result(found, scores, n_moves, left, holdout=holdout)
+        return _Result(found, found.scores[-1:])
+
+    def summary(self) -> str:
+        """Return what is going to be done."""
+        words = format_count(self.book.n_words, "word")
+        kept = f"some of {words}" if self.n_kept is None else f"{self.n_kept:,} of {words}"
+        text = f"{kept} by {format_count(len(self.bags), 'image')}"
+        if self.options.method != "coverage":
+            text += f" of {format_count(len(np.unique(self.labels)), 'class', 'classes')}"
+        part = "all of them" if self.options.part == "all" else f"part {self.options.part}"
+        text += f" ({part}); {self.coding['coding']} coding"
+        if self.coding["coding"] == "soft":
+            text += f" of sharpness {self.coding['sharpness']:.4g}"
+        return text
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that the result depends on."""
+        return {
+            "method": self.options.method or "elimination",
+            "codebook": self.book.digest,
+            "store": self.store.digest,
+            "seed": self.options.seed,
+            **part_record(self.options),
+            **estimator_settings(self.selector),
+            "n_kept": self.n_kept,
+        }
+
+    def pruned(self, result: _Result) -> Codebook:
+        """Return the codebook to write, with its record."""
+        options, chosen = self.options, result.selection.codebook
+        limits = ("keep", "max_bytes", "max_loss")
+        record = {
+            **part_record(options),
+            "store": self.store.digest,
+            "codebook": self.book.digest,
+            "n_words": self.book.n_words,
+            "limit": next(name for name in limits if getattr(options, name) is not None),
+            **self.coding,
+            "scores": [*result.scores[:1], *result.scores[1:][-1:]],
+            "moves_left": result.n_left,
+            "selection": result.selection.record(),
+            "version": __version__,
+        }
+        if result.estimate is not None:
+            names = ("accuracy", "accuracy_se", "loss", "loss_se")
+            record["estimate"] = {name: getattr(result.estimate, name) for name in names}
+            record["max_loss"] = options.max_loss
+        if "pruned" in self.book.provenance:
+            record["before"] = self.book.provenance["pruned"]
+        return Codebook(
+            chosen.words,
+            chosen.ids,
+            scale=chosen.scale,
+            metric=chosen.metric,
+            description=chosen.description,
+            provenance={**self.book.provenance, **chosen.provenance, "pruned": _rounded(record)},
+            trained_on=self.book.learned_from(self.bags).trained_on,
+        )
+
+
+def _read_task(options: argparse.Namespace) -> _Task:
+    """Read what the options name, and refuse what cannot be pruned."""
+    coding = coding_of(options)
+    book, store = load(options.codebook), open_store(options.store)
+    if options.keep is not None and options.keep > book.n_words:
+        raise ParameterError(
+            f"--keep must be from 1 to {book.n_words} (the words of {options.codebook}); got "
+            f"{options.keep}. Ask for fewer words, or train a larger codebook."
+        )
+    book.words_for(store.bags)
+    rows = part_rows(store, options)
+    bags, labels = store.bags[rows], store.y[rows]
+    if options.method != "coverage":
+        _check_classes(labels, store)
+    if options.coding == "soft":
+        # The sharpness is learned, where it must be, from the images that choose the words.
+        coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding).fit(bags, labels)
+        coding = {"coding": "soft", "sharpness": coder.sharpness_in_use()}
+    make = PruningPath if options.max_loss is not None else METHODS[options.method]
+    given = {name: getattr(options, option) for option, name in _PARAMETERS.items()}
+    selector = make(book, **coding, random_state=options.seed, n_jobs=options.jobs).set_params(
+        **{name: value for name, value in given.items() if value is not None}
+    )
+    n_kept = options.keep
+    if options.max_bytes is not None:
+        n_kept = _words_within(options.max_bytes, book, bags)
+    return _Task(options, book, store, bags, labels, coding, selector, n_kept)
+
+
+def _check_classes(labels: NDArray[np.int64], store: Store) -> None:
+    """Refuse labels that cannot choose words."""
+    present, counts = np.unique(labels, return_counts=True)
+    if len(present) < 2:
+        raise DataError(
+            f"words are chosen by at least two classes, and the images have {len(present)} "
+            f"({store.classes[present[0]]!r}). Extract a folder with one sub-folder per class, or "
+            "choose without classes by --method coverage."
+        )
+    if counts.min() < 2:
+        raise DataError(
+            f"class {store.classes[present[counts.argmin()]]!r} has 1 image to choose words by, "
+            "and needs at least 2. Use a larger part, or leave the class out."
+        )
+
+
+# -- the size of the file ------------------------------------------------------------------------
+
+
+def _words_within(limit: int, book: Codebook, bags: Bags) -> int:
+    """Return how many words fit into ``limit`` bytes beside the record."""
+    per_word = 4 * book.n_dims + 8
+    seen = book.learned_from(bags).trained_on
+    known = len(canonical_json([book.description, book.provenance]))
+    fixed = _RESERVED + known + (0 if seen is None else seen.nbytes)
+    if limit < fixed + per_word:
+        raise ParameterError(
+            f"--max-bytes must be at least {fixed + per_word} (one word, and {fixed} bytes for the "
+            f"record and the images seen); got {limit}. Allow more."
+        )
+    return min(book.n_words, (limit - fixed) // per_word)
+
+
+def _within_limit(small: Codebook, limit: int | None) -> Codebook:
+    """Return the codebook, without the details of its search where the file would be too large."""
+    if limit is None:
+        return small
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.safetensors"
+        save(small, path)
+        if path.stat().st_size <= limit:
+            return small
+    record = {**small.provenance["pruned"], "selection": None, "before": None}
+    return small.with_provenance(pruned=record)
+
+
+def _rounded(value: Any) -> Any:
+    """Return a record with its numbers rounded to six digits."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+# -- what is printed -----------------------------------------------------------------------------
+
+
+def _report(command: Command, task: _Task, result: _Result, seconds: float) -> None:
     options, selection = command.options, result.selection
     first, last = (result.scores or (0.0,))[0], (result.scores or (0.0,))[-1]
     before, after = (Path(path).stat().st_size for path in (options.codebook, options.output))
-    command.say(
-        f"{options.output}: {selection.n_columns:,} of {counted(task.book.n_words, 'word')}, "
-        f"{file_size(after)} instead of {file_size(before)}, {duration(seconds)}"
+    command.status(
+        f"{options.output}: {selection.n_columns:,} of {format_count(task.book.n_words, 'word')}, "
+        f"{format_bytes(after)} instead of {format_bytes(before)}, {format_seconds(seconds)}"
     )
     if options.max_bytes is not None:
-        command.say(f"size: {after:,} of {options.max_bytes:,} bytes")
+        command.status(f"size: {after:,} of {options.max_bytes:,} bytes")
     if options.method == "coverage":
-        command.say(f"mean squared distance of a descriptor to its nearest word: {-last:.4g}")
+        command.status(f"mean squared distance of a descriptor to its nearest word: {-last:.4g}")
     else:
-        how = f" in {counted(result.n_moves, 'step')}" if result.n_moves else ""
+        how = f" in {format_count(result.n_moves, 'step')}" if result.n_moves else ""
         score = selection.parameters.get("score", LeaveOneOut.name)
-        command.say(f"score: {score}, from {first:.4g} to {last:.4g}{how} (higher is better)")
-    if selection.parameters.get("moved"):
-        command.say(
-            f"refined: the words moved by {selection.parameters['moved']:.2g} on average "
-            "(a descriptor has length 1)"
-        )
-    elif options.method == "refinement" and options.max_loss is None:
-        command.say("refined: not at all, the words are as they were chosen")
-    if result.check is not None:
-        errors = result.check.errors.mean(axis=0)
+        command.status(f"score: {score}, from {first:.4g} to {last:.4g}{how} (higher is better)")
+    if result.holdout is not None:
+        errors = result.holdout.errors.mean(axis=0)
         best = int(errors.argmin())
-        command.say(
-            f"on images held out: error {errors[0]:.4f} where the words began, {errors[best]:.4f} "
-            f"after {counted(int(result.check.marks[best]), 'step')}, which is as far as they went"
+        command.status(
+            f"held-out error: {errors[0]:.4f} before refinement, {errors[best]:.4f} after "
+            f"{format_count(int(result.holdout.marks[best]), 'step')}, the number that was done"
         )
+    if selection.parameters.get("moved"):
+        command.status(
+            f"refinement: {format_count(result.n_moves, 'step')}, words moved by "
+            f"{selection.parameters['moved']:.2g} on average (a descriptor has length 1)"
+        )
+    elif options.method == "refinement":
+        reason = "" if result.holdout is None else " (held-out error did not improve)"
+        command.status(f"refinement: 0 steps{reason}")
     if result.estimate is not None:
-        command.say(f"estimate: {result.estimate}")
+        command.status(f"estimate: {result.estimate}")
     else:
-        command.note("accuracy: not known yet; the images that chose the words cannot test them")
-    if options.max_bytes is not None and after > options.max_bytes:
-        raise ParameterError(
-            f"{options.output} is whole, but has {after:,} bytes and --max-bytes allows "
-            f"{options.max_bytes:,}: its record is longer than foreseen. Allow fewer bytes."
-        )
-    command.hint(f"next: {_next(task)}")
+        command.note("accuracy: unknown; the images that chose the words cannot test them")
+    command.hint(f"next: {_next_command(task)}")
 
 
-def _next(task: Task) -> str:
-    """Return a command to go on with."""
+def _next_command(task: _Task) -> str:
     options = task.options
     small, store = shlex.quote(options.output), shlex.quote(options.store)
     if options.part not in ("codebook", "train"):
@@ -243,12 +423,3 @@ def _next(task: Task) -> str:
         f"bowsaw evaluate {store} --codebook {small} --train-codebook {options.train_codebook} "
         f"--train {options.train} --seed {options.seed} --first-split {options.split}{coding}"
     )
-
-
-VERB = Verb(
-    example="bowsaw prune book.safetensors scenes.store --part train --keep 50 "
-    "-o small.safetensors",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Nothing was chosen yet; run the same command again.",
-)

@@ -1,38 +1,36 @@
-"""``bowsaw report``: the page of a run, built again from its records."""
+"""``bowsaw report``: the page of a run, built again from its folder."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from bowsaw.cli.command import Command, Verb, file_size
-from bowsaw.cli.comparing import show_tables
+from bowsaw.cli.command import Command
+from bowsaw.cli.compare import print_tables
 from bowsaw.cli.options import check_output
 from bowsaw.comparison.records import read_run
+from bowsaw.formatting import format_bytes
 from bowsaw.report.page import write_page
 
+EXAMPLE = "bowsaw report run/"
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="made by bowsaw compare")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("run", metavar="RUN", help="made by bowsaw compare or bowsaw evaluate")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to write the page (default: RUN/index.html)"
     )
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Write the page and print the accuracies."""
     options = command.options
     if options.output:
         check_output(options.output, ".html")
-    run = read_run(options.run)
+    cells = read_run(options.run).cells
     page = write_page(options.run, options.output)
     if not command.quiet:
-        show_tables(command, run.cells)
-        command.say("")
-    command.say(f"{page}: {file_size(Path(page).stat().st_size)}")
-
-
-VERB = Verb(
-    example="bowsaw report run/",
-    add_arguments=_add_arguments,
-    run=_run,
-)
+        print_tables(command, cells)
+        command.status("")
+    command.status(f"{page}: {format_bytes(Path(page).stat().st_size)}")

@@ -1,4 +1,4 @@
-"""``bowsaw whatif``: how well and how fast smaller histograms are told without coding again."""
+"""``bowsaw whatif``: how exact and how fast the histograms of fewer words can be inferred."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.cli.command import Command, Verb, counted, duration, file_size
+from bowsaw.cli.command import Command
 from bowsaw.cli.options import (
     add_coding,
+    add_files,
     add_jobs,
+    add_numbers,
     add_split,
-    coding_of,
+    coder_of,
     default,
+    int_from,
+    learns_sharpness,
     open_store,
     part_record,
+    part_rows,
     split_of,
-    whole,
 )
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import MismatchError
 from bowsaw.formats.vocabulary import load
+from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.inference.survey import ALL, Measurement, Survey, draw_words, ways_of
 from bowsaw.inference.whatif import TRANSFERS, whatif
-from bowsaw.store import Store
 
+EXAMPLE = "bowsaw whatif book.safetensors scenes.store --keep 100 --transfer all"
+AFTER_INTERRUPT = "What was measured by then is shown; --transfer chooses fewer ways."
 _NOTHING = "-"
 _HEADER = (
     "way",
@@ -37,16 +42,16 @@ _HEADER = (
     "build",
     "memory",
     "a move",
-    "re-coding",
+    "re-encoding",
     "speed-up",
 )
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("codebook", metavar="CODEBOOK", help="made by bowsaw train")
-    parser.add_argument("store", metavar="STORE", help="made by bowsaw extract")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_files(parser, "codebook", "store")
     kept = parser.add_mutually_exclusive_group(required=True)
-    kept.add_argument("--keep", type=whole(1), metavar="N", help="keep N random words")
+    kept.add_argument("--keep", type=int_from(1), metavar="N", help="keep N random words")
     kept.add_argument(
         "--kept", metavar="FILE", help="keep the words of this codebook, pruned from CODEBOOK"
     )
@@ -56,48 +61,39 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         default=[default(whatif, "transfer")],
         metavar="NAME",
-        help=f"ways of inferring, with commas between, or {ALL}. {names} (default: "
+        help=f"ways of inferring, between commas, or {ALL}. {names} (default: "
         f"{default(whatif, 'transfer')})",
     )
-    for flag, name, text in (
-        ("--move", "move_size", "words that a timed move replaces, or as many as can be"),
-        ("--moves", "n_moves", "timed moves of each way; their median is told"),
-        ("--sample", "sample", "images that are coded again to know the error"),
-    ):
-        parser.add_argument(
-            flag,
-            dest=name,
-            type=whole(1),
-            default=default(Survey, name),
-            metavar="N",
-            help=f"{text} (default: %(default)s)",
-        )
+    add_numbers(
+        parser,
+        Survey,
+        ("--move", "move_size", int_from(1), "words that a timed move replaces, at most"),
+        ("--moves", "n_moves", int_from(1), "timed moves of each way; the median is shown"),
+        ("--sample", "sample", int_from(1), "images that are re-encoded to measure the error"),
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_jobs(parser, Survey)
     add_coding(parser)
     add_split(parser)
 
 
-def _run(command: Command) -> None:
+def run(command: Command) -> None:
+    """Measure each way and print a table."""
     options = command.options
-    coding = coding_of(options)
     ways = ways_of(options.coding, options.transfer)
-    book = load(options.codebook)
-    store = open_store(options.store)
-    kept = _kept(book, options)
-    coder = BagOfWords(codebook=book, random_state=0, n_jobs=options.jobs, **coding)
-    # A wrong sharpness should be told before a way refuses it.
-    coder.transform(store.bags[:0])
-    book.words_for(store.bags)
-    bags = store.bags
-    if options.part != "all":
-        bags = bags[split_of(store, options).part(options.part)]
+    book, store = load(options.codebook), open_store(options.store)
+    kept = _kept_words(book, options)
+    coder = coder_of(book, store, options)
+    bags = store.bags if options.part == "all" else store.bags[part_rows(store, options)]
+    if learns_sharpness(coder):
+        learn = split_of(store, options).train
+        coder.fit(store.bags[learn], store.y[learn])
     survey = Survey(
         book,
         bags,
         kept,
         coding=options.coding,
-        sharpness=_sharpness(coder, store, options),
+        sharpness=coder.sharpness_in_use(),
         move_size=options.move_size,
         n_moves=options.n_moves,
         sample=options.sample,
@@ -106,30 +102,33 @@ def _run(command: Command) -> None:
         verbose=not command.quiet,
     )
     command.note(
-        f"{counted(len(bags), 'image')} with {counted(bags.n_descriptors, 'descriptor')}; "
-        f"{len(kept):,} of {counted(book.n_words, 'word')} kept; {options.coding} coding"
+        f"{format_count(len(bags), 'image')} with "
+        f"{format_count(bags.n_descriptors, 'descriptor')}; {len(kept):,} of "
+        f"{format_count(book.n_words, 'word')} kept; {options.coding} coding"
         + (f" of sharpness {survey.sharpness:.4g}" if options.coding == "soft" else "")
     )
     try:
         survey.run(ways, refusals=options.transfer == [ALL])
     finally:
-        # An error or Ctrl-C in a later way takes nothing from those that are done.
+        # An error or Ctrl-C in a later way loses no row.
         if survey.rows:
-            _tell(command, survey)
+            _print_survey(command, survey)
 
 
-def _kept(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64]:
+def _kept_words(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64]:
     """Return the ids of the words to keep."""
     if options.kept is None:
         return draw_words(book, options.keep, options.seed)
     small = load(options.kept)
-    strange = np.setdiff1d(small.ids, book.ids)
-    same = not len(strange) and np.array_equal(book.only(small.ids).words, small.words)
+    unknown = np.setdiff1d(small.ids, book.ids)
+    same = not len(unknown) and np.array_equal(book.only(small.ids).words, small.words)
     if not same or small.scale != book.scale:
-        told = f"has no word {int(strange[0])}" if len(strange) else "has other words of these ids"
+        reason = (
+            f"has no word {int(unknown[0])}" if len(unknown) else "has other words of these ids"
+        )
         raise MismatchError(
-            f"{options.kept} was not pruned from {options.codebook}, which {told}. Give a codebook "
-            "of some of its words, or --keep N."
+            f"{options.kept} was not pruned from {options.codebook}, which {reason}. Give a "
+            "codebook of some of its words, or --keep N."
         )
     if small.n_words == book.n_words:
         raise MismatchError(
@@ -139,36 +138,30 @@ def _kept(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64]:
     return small.ids
 
 
-def _sharpness(coder: BagOfWords, store: Store, options: argparse.Namespace) -> float:
-    """Return the sharpness as ``encode`` would have it: given, or learned on the part train."""
-    if options.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None):
-        learn = split_of(store, options).train
-        coder.fit(store.bags[learn], store.y[learn])
-    return coder.sharpness_in_use()
-
-
-def _tell(command: Command, survey: Survey) -> None:
-    if command.options.json:
-        command.json(_plain(survey, command.options))
+def _print_survey(command: Command, survey: Survey) -> None:
+    options = command.options
+    if options.json:
+        files = {"codebook": options.codebook, "store": options.store}
+        command.json({**files, **part_record(options), **survey.record()})
         return
     command.table([_row(survey, row) for row in survey.rows], _HEADER)
-    command.show()
+    command.result()
     command.facts(_legend(survey))
 
 
 def _row(survey: Survey, row: Measurement) -> tuple[str, ...]:
-    fidelity = row.fidelity
-    return (
-        row.way.name,
-        _NOTHING if fidelity is None else f"{fidelity.mean:.2g}",
-        _NOTHING if fidelity is None else f"{fidelity.worst:.2g}",
+    recode = None if row.refusal else survey.recode_seconds
+    found = (
+        (row.fidelity and f"{row.fidelity.mean:.2g}"),
+        (row.fidelity and f"{row.fidelity.worst:.2g}"),
         _verdict(row),
-        _NOTHING if row.build_seconds is None else duration(row.build_seconds),
-        _NOTHING if row.n_bytes is None else file_size(row.n_bytes),
-        _milliseconds(row.move_seconds),
-        _milliseconds(None if row.refusal else survey.recode_seconds),
-        _times(survey.speed_up(row)),
+        None if row.build_seconds is None else format_seconds(row.build_seconds),
+        None if row.n_bytes is None else format_bytes(row.n_bytes),
+        None if row.move_seconds is None else f"{_short(1000 * row.move_seconds)} ms",
+        None if recode is None else f"{_short(1000 * recode)} ms",
+        None if (ratio := survey.speed_up(row)) is None else f"{_short(ratio)} x",
     )
+    return (row.way.name, *(text or _NOTHING for text in found))
 
 
 def _verdict(row: Measurement) -> str:
@@ -181,61 +174,33 @@ def _verdict(row: Measurement) -> str:
     return f"{'within' if row.fidelity.holds else 'BEYOND'} {row.fidelity.allowed:.2g}"
 
 
-def _milliseconds(seconds: float | None) -> str:
-    if seconds is None:
-        return _NOTHING
-    value = 1000 * seconds
-    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
-
-
-def _times(ratio: float | None) -> str:
-    if ratio is None:
-        return _NOTHING
-    return f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2g} x"
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _legend(survey: Survey) -> list[tuple[str, str]]:
-    """Return what the columns mean, and why some ways have none."""
+    """Return what the columns mean, and why some ways are not possible."""
     checked = [row.fidelity for row in survey.rows if row.fidelity is not None]
     lines = []
     if checked:
         lines = [
             (
                 "error",
-                "how far the histogram that a way infers is from the one that coding the image "
-                "again gives: 0 is the same, 2 has nothing in common "
-                f"({counted(checked[0].n_bags, 'image')} compared)",
+                "distance between the inferred histogram of an image and the re-encoded one: 0 is "
+                "equal, 2 has nothing in common "
+                f"({format_count(checked[0].n_bags, 'image')} compared)",
             ),
             (
                 "verdict",
-                "identical; within a limit that is proven; or approximate, where nothing is "
-                "promised and the errors found are all there is",
+                "identical; within a proven limit; or approximate, where no limit is proven and "
+                "only the measured errors are known",
             ),
             (
                 "a move",
-                f"replacing {survey.move_size:,} of {counted(len(survey.kept), 'kept word')} "
-                f"in the histograms of {counted(survey.n_bags, 'image')}",
+                f"replacing {survey.move_size:,} of "
+                f"{format_count(len(survey.kept), 'kept word')} in the histograms of "
+                f"{format_count(survey.n_bags, 'image')}",
             ),
-            (
-                "speed-up",
-                "how many moves take the time of re-coding, which is coding these images again",
-            ),
+            ("speed-up", "the time to re-encode these images, divided by the time of a move"),
         ]
     return [*lines, *((row.way.name, row.refusal) for row in survey.rows if row.refusal)]
-
-
-def _plain(survey: Survey, options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "codebook": options.codebook,
-        "store": options.store,
-        **part_record(options),
-        **survey.record(),
-    }
-
-
-VERB = Verb(
-    example="bowsaw whatif book.safetensors scenes.store --keep 100 --transfer all",
-    add_arguments=_add_arguments,
-    run=_run,
-    after_interrupt="Ways that were measured by then are shown; --transfer chooses fewer.",
-)
