@@ -6,7 +6,7 @@ The documents are Markdown that reads well as it is. Building the site
   document's folder into one that works on the site; a link to a file that the site does not have
   becomes plain text;
 - fills two places: ``<!-- messages -->`` with every message that the code can raise, by class, and
-  ``<!-- commands -->`` with the help of every verb.
+  ``<!-- commands -->`` with the help of every command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from bowsaw import errors
-from bowsaw.cli.main import VERBS, parser
+from bowsaw.cli.main import COMMANDS, parser
 
 TOP = Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
@@ -222,18 +222,18 @@ def _escaped(message: str) -> str:
 
 
 def command_lines() -> Iterator[str]:
-    """Yield the Markdown of the help of every verb."""
+    """Yield the Markdown of the help of every command."""
     # argparse wraps by the terminal; the page has one width.
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "82"
     try:
-        for verb in VERBS:
+        for name in COMMANDS:
             commands = next(
                 action
-                for action in parser(verb)._actions
+                for action in parser(name)._actions
                 if isinstance(action, argparse._SubParsersAction)
             )
-            yield f"## {verb}\n\n```text\n{commands.choices[verb].format_help()}```\n"
+            yield f"## {name}\n\n```text\n{commands.choices[name].format_help()}```\n"
     finally:
         os.environ.pop("COLUMNS")
         if before is not None:

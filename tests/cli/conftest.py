@@ -1,28 +1,31 @@
-"""A way to type commands, and a store, a codebook and histograms that were made by typing."""
+"""A way to run commands, and a store, a codebook and histograms that they made."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bowsaw.cli.main import main
 
 PARTS = ("--train-codebook", "10", "--train", "10")
-"""A split that the small pictures can fill; the rest, 124 of each class, is for tests."""
+"""A split that the small images can fill; the rest, 124 per class, is for tests."""
 
 CODEBOOK = ("--part", "codebook", *PARTS)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -34,7 +37,7 @@ class Outcome:
         return self.err.splitlines()[-1] if self.err else ""
 
     def lines(self) -> list[str]:
-        """Return the lines of standard output of a command that went well, made for a pipe."""
+        """Return the lines of standard output of a command that succeeded, made for a pipe."""
         assert self.code == 0, self.err
         assert "\x1b" not in self.out
         return self.out.splitlines()
@@ -44,10 +47,10 @@ class Outcome:
 def bowsaw(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Outcome]:
-    """Type a command in an empty folder."""
+    """Run a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def type_command(*words: object) -> Outcome:
+    def run(*words: object) -> Outcome:
         capfd.readouterr()
         try:
             code = main([str(word) for word in words])
@@ -55,12 +58,12 @@ def bowsaw(
             code = int(leaving.code or 0)
         return Outcome(code, *capfd.readouterr())
 
-    return type_command
+    return run
 
 
 @dataclass(frozen=True)
 class Made:
-    """Where the things lie that a session of commands has made."""
+    """The paths of what the commands of a session have made."""
 
     images: Path
     store: Path
@@ -101,7 +104,7 @@ def made(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def content_of(path: Path) -> object:
-    """Return all that a command has written, but for what may differ: how long it took."""
+    """Return all that a command has written, except how long it took."""
     if path.is_dir():
         with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
             dump = list(connection.iterdump())
@@ -124,3 +127,37 @@ def content() -> Callable[[Path], object]:
 @pytest.fixture(scope="session")
 def parts() -> tuple[str, ...]:
     return PARTS
+
+
+@pytest.fixture
+def one_class(bowsaw: Callable[..., Outcome], made: Made, tmp_path: Path) -> None:
+    """A store of one class, in the folder of the test."""
+    shutil.copytree(made.images / "gravel", tmp_path / "one" / "gravel")
+    bowsaw("extract", "one", "-o", "one.store").lines()
+
+
+class Interrupter:
+    """Calls a method, counts the calls, and sends a signal after some of them."""
+
+    def __init__(self, method: Any) -> None:
+        self.method, self.number, self.n_calls, self.stop = method, signal.SIGINT, 0, 0
+
+    @classmethod
+    def replace(cls, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Interrupter:
+        found = cls(getattr(owner, name))
+        monkeypatch.setattr(owner, name, found)
+        return found
+
+    def stop_after(self, n_calls: int, number: int = signal.SIGINT) -> None:
+        """Send a signal after so many calls from now; 0 for never."""
+        self.n_calls, self.stop, self.number = 0, n_calls, number
+
+    def __get__(self, thing: object, kind: type | None = None) -> Any:
+        return partial(self, thing)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        result = self.method(*args, **options)
+        self.n_calls += 1
+        if self.n_calls == self.stop:
+            signal.raise_signal(self.number)
+        return result

@@ -31,17 +31,17 @@ HEADER = ("class", *map(str, range(12)))
 
 def test_results_and_notes_go_apart(capsys):
     speaker = command()
-    speaker.say("done")
+    speaker.status("done")
     speaker.note("by the way")
     assert tuple(capsys.readouterr()) == ("done\n", "by the way\n")
 
 
 def test_quiet_keeps_what_was_asked_for(capsys):
     speaker = command(quiet=True)
-    speaker.say("done")
+    speaker.status("done")
     speaker.note("by the way")
     speaker.hint("next")
-    speaker.show("an answer")
+    speaker.result("an answer")
     speaker.table([("a", "1")], ("name", "n"))
     speaker.facts([("kind", "store")])
     speaker.json([1])
@@ -52,7 +52,7 @@ def test_quiet_keeps_what_was_asked_for(capsys):
 
 def test_a_pipe_gets_plain_text_without_limits(capsys):
     speaker = command()
-    speaker.say("x" * 500)
+    speaker.status("x" * 500)
     speaker.table(MATRIX * 2, HEADER)
     speaker.facts([("name", "word " * 50)])
     speaker.note("y" * 500)
@@ -102,7 +102,7 @@ def test_a_person_gets_hints(capsys, terminal):
 @pytest.mark.parametrize("text", [":dog: [bold]x[/bold]", "[/]", "a\\[b", "café 猫"])
 def test_names_are_printed_as_they_are(capsys, text):
     speaker = command()
-    speaker.say(text)
+    speaker.status(text)
     speaker.table([(text, "1")], ("name", "n"))
     speaker.facts([("name", text)])
     lines = capsys.readouterr().out.splitlines()
@@ -148,7 +148,7 @@ def test_nobody_reads_the_notes_and_work_goes_on(monkeypatch, tmp_path, capsys):
     with (tmp_path / "stand-in").open("w") as file:
         monkeypatch.setattr(sys, "stderr", Gone(file))
         speaker.note("nobody hears")
-    speaker.say("done")
+    speaker.status("done")
     assert capsys.readouterr().out == "done\n"
 
 
@@ -156,9 +156,9 @@ def test_a_reader_may_leave_after_the_first_lines(made):
     # More than a pipe holds, so that the command meets the closed end.
     code = (
         "import sys\n"
-        "import bowsaw.cli.inspect as verb\n"
+        "import bowsaw.cli.inspect as command\n"
         "from bowsaw.cli.main import main\n"
-        "verb._lines = lambda facts: [('line', 'x')] * 50_000\n"
+        "command._lines = lambda facts: [('line', 'x')] * 50_000\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     child = subprocess.Popen(

@@ -1,35 +1,30 @@
+"""``bowsaw compare`` and ``bowsaw report``: records, tables, pages, and runs that were stopped."""
+
 from __future__ import annotations
 
+import re
 import shutil
+import signal
+import sys
 
 import pytest
+from tests.cli.terminal import no_file_larger_than
 from tests.comparison.toys import timeless
 
+from bowsaw.cli.compare import Watcher
 from bowsaw.cli.main import main
 from bowsaw.comparison.records import read_run
+from bowsaw.errors import SpaceError
 
 METHODS = ("--methods", "published,bottleneck,random,retrained")
 PARTS = ("--train-codebook", "6", "--train", "6", "--seed", "3")
+SMALL = "--words 12 --sizes 4,6 --methods random --splits 2 --train-codebook 10 --train 10".split()
+"""Six cells that take no time."""
 
 
 def compare(images, folder, *more):
-    return main(
-        [
-            "compare",
-            str(images),
-            "--words",
-            "30",
-            "--sizes",
-            "5,12",
-            *METHODS,
-            *PARTS,
-            "--splits",
-            "2",
-            "-o",
-            str(folder),
-            *more,
-        ]
-    )
+    words = ("--words", "30", "--sizes", "5,12", *METHODS, *PARTS, "--splits", "2", *more)
+    return main(["compare", str(images), *words, "-o", str(folder)])
 
 
 @pytest.fixture(scope="module")
@@ -43,32 +38,33 @@ def small_scenes(scenes, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(small_scenes, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "run"
+def compared(small_scenes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared") / "run"
     assert compare(small_scenes, folder, "--quiet") == 0
     return folder
 
 
-def test_it_leaves_records_and_a_page(made):
-    run = read_run(made)
+def test_it_writes_records_and_a_page(compared):
+    run = read_run(compared)
     assert len(run.cells) == 2 * (1 + 4 * 2)
     assert run.about["command"].startswith("bowsaw compare ")
     assert "--sizes 5,12" in run.about["command"]
     assert run.about["parameters"]["seed"] == 3
     assert run.about["sets"]["scenes"]["classes"] == ["brick", "grass", "gravel"]
     assert run.about["finished"]
-    page = (made / "index.html").read_text("utf-8")
+    page = (compared / "index.html").read_text("utf-8")
     assert "<title>" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
-def test_it_prints_a_table_of_means(small_scenes, made, capsys):
-    assert compare(small_scenes, made) == 0
+def test_a_second_call_measures_nothing_again_and_prints_the_means(small_scenes, compared, capsys):
+    before = (compared / "cells.jsonl").read_bytes()
+    assert compare(small_scenes, compared) == 0
+    assert (compared / "cells.jsonl").read_bytes() == before
     out = capsys.readouterr().out
-    cells = read_run(made).cells
     found = [
         cell["results"]["sqrt"]["accuracy"]
-        for cell in cells
+        for cell in read_run(compared).cells
         if (cell["method"], cell["size"]) == ("bottleneck", 12)
     ]
     (row,) = [line for line in out.splitlines() if line.startswith("information bottleneck")]
@@ -76,30 +72,19 @@ def test_it_prints_a_table_of_means(small_scenes, made, capsys):
     assert "index.html" in out
 
 
-def test_a_second_call_measures_nothing_again(small_scenes, made):
-    before = (made / "cells.jsonl").read_bytes()
-    assert compare(small_scenes, made, "--quiet") == 0
-    assert (made / "cells.jsonl").read_bytes() == before
-
-
-def test_a_store_does_as_well_as_a_folder(small_scenes, made, tmp_path):
+def test_a_store_gives_the_same_cells_as_its_folder(small_scenes, compared, tmp_path):
     store = tmp_path / "scenes.store"
     assert main(["extract", str(small_scenes), "-o", str(store), "--quiet"]) == 0
     assert compare(store, tmp_path / "run", "--quiet", "--workers", "1") == 0
-    assert timeless(read_run(tmp_path / "run").cells) == timeless(read_run(made).cells)
+    assert timeless(read_run(tmp_path / "run").cells) == timeless(read_run(compared).cells)
 
 
 def test_pixels_are_kept_only_where_they_may_be(small_scenes, tmp_path):
-    told = ["--words", "20", "--sizes", "4", "--methods", "annealed", "--splits", "1", *PARTS]
-    told += ["--workers", "1"]
+    words = ["--words", "20", "--sizes", "4", "--methods", "annealed", "--splits", "1", *PARTS]
     for name, more in (("shown", []), ("hidden", ["--no-pixels"])):
-        folder = tmp_path / name
-        assert main(["compare", str(small_scenes), *told, "-o", str(folder), "-q", *more]) == 0
-    shown, hidden = (read_run(tmp_path / name).details for name in ("shown", "hidden"))
-    assert [line["png"] for line in shown if line["kind"] == "patches"]
-    assert [line["jpeg"] for line in shown if line["kind"] == "image"] != [None]
-    assert not [line for line in hidden if line["kind"] == "patches"]
-    assert [line["jpeg"] for line in hidden if line["kind"] == "image"] == [None]
+        folder = str(tmp_path / name)
+        words += ["--workers", "1", "-q"]
+        assert main(["compare", str(small_scenes), *words, "-o", folder, *more]) == 0
     # What every PNG begins with, in base64.
     with_pixels, without = (
         "iVBORw0KGgo" in (tmp_path / name / "index.html").read_text("utf-8")
@@ -109,52 +94,68 @@ def test_pixels_are_kept_only_where_they_may_be(small_scenes, tmp_path):
     assert not without
 
 
-def test_report_builds_the_same_page_from_the_records_alone(made, tmp_path, capsys):
-    shutil.copytree(made, tmp_path / "run", ignore=shutil.ignore_patterns("work", "index.html"))
+def test_report_builds_the_same_page_again(compared, tmp_path, capsys):
+    shutil.copytree(compared, tmp_path / "run", ignore=shutil.ignore_patterns("work", "index.html"))
     assert main(["report", str(tmp_path / "run")]) == 0
     again = (tmp_path / "run" / "index.html").read_text("utf-8")
-    assert again == (made / "index.html").read_text("utf-8")
-    assert main(["report", str(made), "-o", str(tmp_path / "page.html"), "--quiet"]) == 0
+    assert again == (compared / "index.html").read_text("utf-8")
+    assert main(["report", str(compared), "-o", str(tmp_path / "page.html"), "--quiet"]) == 0
     assert (tmp_path / "page.html").read_text("utf-8") == again
     assert "index.html" in capsys.readouterr().out
 
 
+# -- stopped, and on a full disk -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(made, tmp_path_factory):
+    """A run that was not stopped."""
+    run = tmp_path_factory.mktemp("whole") / "whole"
+    words = ["compare", str(made.store), *SMALL, "-o", str(run), "-q", "--workers", "1"]
+    assert main(words) == 0
+    assert len(read_run(run).cells) == 6
+    return run
+
+
 @pytest.mark.parametrize(
-    ("change", "code", "message"),
-    [
-        (["--sizes", "30"], 2, "below that of every full codebook (30 words)"),
-        (["--sizes", "ten"], 2, "must be a whole number from 1 up; got 'ten'"),
-        (["--sizes", "5,"], 2, "must be values between commas"),
-        (["--methods", "magic"], 2, "got magic"),
-        (["--coding", "medium"], 2, "codings are hard and soft"),
-        (["--train", "500"], 3, "Ask for fewer, or leave the class out"),
-    ],
+    ("number", "again"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--workers", "1"))]
 )
-def test_what_cannot_be_compared_is_said_at_once(
-    small_scenes, tmp_path, capsys, change, code, message
+def test_a_stopped_comparison_continues(bowsaw, made, whole, tmp_path, monkeypatch, number, again):
+    n_calls = 0
+    show = Watcher.__call__
+
+    def stop_at_the_third(self, step):
+        nonlocal n_calls
+        n_calls += 1
+        show(self, step)
+        if n_calls == 3:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(Watcher, "__call__", stop_at_the_third)
+    words = ("compare", made.store, *SMALL, "-o", "torn", "-q")
+    torn = bowsaw(*words)
+    assert (torn.code, torn.out) == (128 + number, "")
+    assert "Finished cells are kept; run the same command again to continue." in torn.err
+    assert (tmp_path / "torn" / "cells.jsonl").read_bytes().count(b"\n") == 3
+    assert not (tmp_path / "torn" / "index.html").exists()
+    bowsaw(*words, *again).lines()
+    # Cells that were there were not measured again.
+    assert n_calls == 6
+    assert timeless(read_run(tmp_path / "torn").cells) == timeless(read_run(whole).cells)
+    assert (tmp_path / "torn" / "index.html").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of the size of files")
+@pytest.mark.parametrize("name", ["cells.jsonl", "index.html"])
+def test_a_full_disk_is_reported_and_the_same_command_continues(
+    bowsaw, made, whole, tmp_path, name
 ):
-    try:
-        found = compare(small_scenes, tmp_path / "run", *change)
-    except SystemExit as stopped:
-        found = stopped.code
-    assert found == code
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.splitlines()[-1].startswith("bowsaw: ")
-
-
-def test_an_output_among_the_images_or_over_other_files_is_refused(small_scenes, tmp_path, capsys):
-    assert compare(small_scenes, small_scenes / "run") == 2
-    assert "would lie among the images" in capsys.readouterr().err
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "letter.txt").write_text("dear")
-    assert compare(small_scenes, tmp_path / "full") == 2
-    assert "holds letter.txt and no run" in capsys.readouterr().err
-    (tmp_path / "file").write_text("")
-    assert compare(small_scenes, tmp_path / "file") == 2
-    assert "is a file. Name a folder." in capsys.readouterr().err
-
-
-def test_a_folder_without_a_run_has_no_report(tmp_path, capsys):
-    assert main(["report", str(tmp_path)]) == 7
-    assert "it has no run.json" in capsys.readouterr().err
+    # Only the full codebooks are there, which are smaller than the limit.
+    shutil.copytree(whole / "work", tmp_path / "torn" / "work")
+    words = ("compare", made.store, *SMALL, "-o", "torn", "-q", "--workers", "1")
+    with no_file_larger_than(int(0.9 * (whole / name).stat().st_size)):
+        torn = bowsaw(*words)
+    assert (torn.code, torn.out) == (SpaceError.exit_code, "")
+    assert re.fullmatch(r"bowsaw: the disk is full while writing \S+\. Free .*\n", torn.err)
+    bowsaw(*words).lines()
+    assert timeless(read_run(tmp_path / "torn").cells) == timeless(read_run(whole).cells)

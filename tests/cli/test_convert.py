@@ -23,7 +23,7 @@ def test_to_opencv_and_back(bowsaw, made, tmp_path):
     np.testing.assert_array_equal(storage.getNode("vocabulary").mat(), book.words)
     storage.release()
     [line] = bowsaw("convert", "v.yml", "back.safetensors", "--scale", 512).lines()
-    assert "from v.yml (OpenCV YAML, vocabulary, a word a row, scale 512)" in line
+    assert "from v.yml (OpenCV YAML, vocabulary, one word per row, scale 512)" in line
     assert line.endswith("nothing is lost")
     again = load(tmp_path / "back.safetensors")
     assert (again.words == book.words).all()
@@ -75,7 +75,7 @@ def test_matlab_is_asked_about_where_it_is_in_doubt(bowsaw, tmp_path):
     named = ("convert", "v.mat", "v.npy", "--variable", "centers", "--layout")
     for layout, expected in (("rows", square), ("columns", square.T)):
         [line] = bowsaw(*named, layout).lines()
-        assert f"(MATLAB 5, centers, a word a {layout[:-1]}, scale unknown)" in line
+        assert f"(MATLAB 5, centers, one word per {layout[:-1]}, scale unknown)" in line
         np.testing.assert_array_equal(np.load("v.npy"), expected)
 
 
@@ -83,7 +83,7 @@ def test_columns_that_are_recognised_are_told_beside_the_result(bowsaw, tmp_path
     scipy.io.savemat(tmp_path / "v.mat", {"centers": np.ones((128, 200))})
     found = bowsaw("convert", "v.mat", "v.npy")
     assert "warning: v.mat: centers is 128 × 200 and is read as 200 words of 128" in found.err
-    assert "a word a column" in found.lines()[0]
+    assert "one word per column" in found.lines()[0]
     assert bowsaw("convert", "v.mat", "v.npy", "-q", "--layout", "columns").err == ""
 
 

@@ -52,7 +52,7 @@ def test_a_unit_that_is_unknown_is_told(bowsaw, made):
         assert line.endswith("takes float32 descriptors in the words' own unit, which is unknown")
         found = bowsaw("export", name, "-o", "a.onnx", "--coding", "soft")
         assert found.code == ParameterError.exit_code
-        assert f"{name} does not tell its scale. Tell it with" in found.complaint
+        assert f"the scale of {name} is unknown. Set it with" in found.complaint
         # The remedy works for the foreign file, and for ours that was made of it without a scale.
         bowsaw("convert", name, "told.npz", "--scale", 512)
         [line] = bowsaw("export", "told.npz", "-o", "a.onnx", "--coding", "soft").lines()
@@ -81,13 +81,17 @@ def test_the_things_of_a_header_may_have_another_name(bowsaw, made, tmp_path):
     [
         ("export BOOK -o x.txt", ParameterError, "ends in .onnx or .h"),
         ("export BOOK -o no/x.onnx", ParameterError, "no is not a folder"),
-        ("export BOOK -o x.onnx --type int8", ParameterError, "--type is for C headers"),
-        ("export BOOK -o x.onnx --name rooms", ParameterError, "--name is for C headers"),
+        ("export BOOK -o x.onnx --type int8", ParameterError, "it is for C headers"),
+        ("export BOOK -o x.onnx --name rooms", ParameterError, "it is for C headers"),
         ("export BOOK -o x.h --name Rooms", ParameterError, "small letters, digits and single"),
         ("export BOOK -o x.h --name class", ParameterError, "must not be a keyword of C or C++"),
         ("export BOOK -o x.onnx --sharpness 3", ParameterError, "belongs to soft coding"),
         ("export BOOK -o x.h --coding soft --sharpness 0", ParameterError, "sharpness must be"),
-        ("export BOOK -o x.h --classifier MODEL --coding soft", ParameterError, "Drop one of them"),
+        (
+            "export BOOK -o x.h --classifier MODEL --coding soft",
+            ParameterError,
+            "Leave one of them out",
+        ),
         ("export BOOK -o x.h --classifier BOOK", FormatError, "it is a bowsaw-codebook"),
         ("export no.npy -o x.h", FormatError, "no.npy"),
         ("export ALL -o x.onnx --classifier MODEL", MismatchError, "other words"),

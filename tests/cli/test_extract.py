@@ -49,7 +49,7 @@ def test_extract_tells_of_pictures_that_are_there_twice(bowsaw, made, tmp_path):
         picture = made.images / "brick" / f"{source}.png"
         (small / f"{name}.png").write_bytes(picture.read_bytes())
     assert bowsaw("extract", small, "-o", "small.store").lines()[1:] == [
-        "more than once: 1 picture, in several classes, such as a/2.png and b/4.png; a split may "
+        "more than once: 1 image, in several classes, such as a/2.png and b/4.png; a split may "
         "train on one and test on another",
     ]
     assert Store("small.store").copies == [("a/1.png", "a/2.png", "b/4.png")]
@@ -58,7 +58,7 @@ def test_extract_tells_of_pictures_that_are_there_twice(bowsaw, made, tmp_path):
     assert (
         bowsaw("extract", small, "-o", "other.store")
         .lines()[1]
-        .startswith("more than once: 1 picture, such as a/1.png and a/2.png; a split may")
+        .startswith("more than once: 1 image, such as a/1.png and a/2.png; a split may")
     )
 
 

@@ -38,9 +38,9 @@ def test_inspect_a_bare_codebook(bowsaw, tmp_path):
 
 def test_inspect_histograms(bowsaw, made):
     text = bowsaw("inspect", made.histograms).out
-    assert "histograms      432 images by 12 words (21 kB)\n" in text
-    assert "images empty    0 have no descriptors\n" in text
-    assert "coding          hard\n" in text
+    assert "histograms       432 images by 12 words (21 kB)\n" in text
+    assert "images empty     0 have no descriptors\n" in text
+    assert "coding           hard\n" in text
 
 
 def test_inspect_gives_machines_numbers_and_whole_digests(bowsaw, made):
@@ -59,7 +59,7 @@ def test_inspect_a_classifier(bowsaw, made):
     bowsaw("fit", made.book, made.store, "--coding", "soft", "--C", 1, "-o", "a.safetensors")
     told = dict(line.split(maxsplit=1) for line in bowsaw("inspect", "a.safetensors").lines())
     assert told["kind"] == "classifier"
-    assert told["weights"].startswith("12 words a class (")
+    assert told["weights"].startswith("12 words per class (")
     assert told["histograms"] == "soft coding of sharpness 40, square-rooted"
     assert told["labels"].startswith("3: ")
     assert json.loads(bowsaw("inspect", "--json", "a.safetensors").out)["mapping"] == "sqrt"

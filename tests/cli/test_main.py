@@ -1,4 +1,4 @@
-"""The command itself: its help, its exit codes, its last words."""
+"""The entry point: help, exit codes, errors and signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from bowsaw import __version__
 from bowsaw.cli import main as command_line
-from bowsaw.cli.main import VERBS, main, parser
+from bowsaw.cli.main import COMMANDS, main, parser
 from bowsaw.errors import BowsawError, SpaceError
 
 HEAVY = {"cv2", "numba", "numpy", "rich", "scipy", "sklearn"}
@@ -25,7 +25,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
 
 
-# -- start -----------------------------------------------------------------------------------------
+# -- help ----------------------------------------------------------------------------------------
 
 
 def test_python_dash_m_is_the_command():
@@ -44,7 +44,7 @@ def test_help_imports_nothing_heavy():
     )
     finished = python("-c", code)
     assert (finished.returncode, finished.stderr) == (0, "[]")
-    assert all(text.split(";")[0][:30] in finished.stdout for text in VERBS.values())
+    assert all(text.split(";")[0][:30] in finished.stdout for text in COMMANDS.values())
 
 
 def test_without_a_command_the_help_is_shown(bowsaw):
@@ -63,7 +63,7 @@ def test_without_a_command_the_help_is_shown(bowsaw):
         (["evaluate", "x", "--split", "3"], "unrecognized", "bowsaw evaluate --help"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line(bowsaw, words, complaint, place):
+def test_wrong_usage_is_one_line(bowsaw, words, complaint, place):
     found = bowsaw(*words)
     assert (found.code, found.out) == (2, "")
     assert len(found.err.splitlines()) == 1
@@ -71,30 +71,23 @@ def test_wrong_usage_is_told_in_one_line(bowsaw, words, complaint, place):
     assert place in found.err
 
 
-# -- help ------------------------------------------------------------------------------------------
+def subparser(name: str) -> argparse.ArgumentParser:
+    [commands] = [action for action in parser(name)._actions if action.dest == "name"]
+    return commands.choices[name]
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
-    [verbs] = [action for action in parser(name)._actions if action.dest == "name"]
-    return verbs.choices[name]
-
-
-@pytest.mark.parametrize("name", VERBS)
-def test_the_example_of_a_verb_parses(name):
-    words = shlex.split(parser_of(name).format_help().rstrip().splitlines()[-1])
-    assert words[:2] == ["bowsaw", name]
-    assert parser(name).parse_args(words[1:]).verb.example == shlex.join(words)
-
-
-@pytest.mark.parametrize("name", VERBS)
-def test_every_option_is_documented(name):
-    sub = parser_of(name)
-    assert len(sub._actions) > 3
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented_with_an_example_that_parses(name):
+    sub = subparser(name)
     assert [option.dest for option in sub._actions if not option.help] == []
-    assert VERBS[name][1:] in " ".join(sub.format_help().split())
+    text = sub.format_help()
+    assert COMMANDS[name][1:] in " ".join(text.split())
+    words = shlex.split(text.rstrip().splitlines()[-1])
+    assert words[:2] == ["bowsaw", name]
+    assert parser(name).parse_args(words[1:]).module.EXAMPLE == shlex.join(words)
 
 
-def test_the_examples_of_the_command_parse():
+def test_the_examples_of_the_top_level_parse():
     lines = [line.strip() for line in parser().epilog.splitlines()]
     examples = [shlex.split(line) for line in lines if line.startswith("bowsaw ")]
     assert [words[1] for words in examples] == ["extract", "evaluate", "compare"]
@@ -102,7 +95,7 @@ def test_the_examples_of_the_command_parse():
         assert parser(words[1]).parse_args(words[1:]).name == words[1]
 
 
-# -- errors ----------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -146,7 +139,7 @@ def test_every_error_is_one_line_and_an_exit_code(bowsaw, failing, kind):
         ),
     ],
 )
-def test_trouble_of_the_system_is_one_line_too(bowsaw, failing, error, line):
+def test_errors_of_the_system_are_one_line_too(bowsaw, failing, error, line):
     failing(error)
     found = bowsaw("inspect", "x")
     assert found.code == getattr(error, "exit_code", 1)
@@ -158,13 +151,13 @@ def test_debug_shows_the_traceback(bowsaw):
         bowsaw("inspect", "nothing", "--debug")
 
 
-def test_a_mistake_of_ours_is_never_hidden(bowsaw, failing):
+def test_a_bug_of_ours_is_never_hidden(bowsaw, failing):
     failing(ZeroDivisionError("our fault"))
     with pytest.raises(ZeroDivisionError, match="our fault"):
         bowsaw("inspect", "x")
 
 
-# -- signals ---------------------------------------------------------------------------------------
+# -- signals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,17 +169,17 @@ def test_a_signal_ends_the_work_in_one_line(bowsaw, monkeypatch, number, code, w
     before = signal.getsignal(number)
     found = bowsaw("inspect", "x")
     assert (found.code, found.out) == (code, "")
-    assert found.err == f"bowsaw: {word}. Run the same command again to go on.\n"
+    assert found.err == f"bowsaw: {word}. Run the same command again to continue.\n"
     assert signal.getsignal(number) == before
 
 
 def test_a_signal_that_an_import_swallows_is_not_lost(bowsaw, monkeypatch):
-    whole = parser
+    original = parser
 
     def interrupted(*words: str) -> object:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return whole(*words)
+        return original(*words)
 
     monkeypatch.setattr(command_line, "parser", interrupted)
     assert bowsaw("inspect", "x").code == 130
@@ -201,6 +194,16 @@ def test_a_signal_that_breaks_an_import_is_an_interruption(bowsaw, monkeypatch):
     monkeypatch.setattr(command_line, "parser", broken)
     found = bowsaw("inspect", "x")
     assert (found.code, found.err) == (143, "bowsaw: terminated.\n")
+
+
+def test_an_error_after_a_signal_is_not_hidden(bowsaw, monkeypatch):
+    def fail_after_signal(_: object) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise SpaceError(errno.ENOSPC, "the disk is full.")
+
+    monkeypatch.setattr(command_line, "_run", fail_after_signal)
+    assert bowsaw("inspect", "x").code == SpaceError.exit_code
 
 
 def test_an_ignored_signal_stays_ignored(bowsaw, monkeypatch):

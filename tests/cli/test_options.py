@@ -1,4 +1,4 @@
-"""Options have the defaults of what they set, and limits that are told at once."""
+"""Options have the defaults of what they set, and values out of range are refused at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import tempfile
 import pytest
 
 from bowsaw.cli.main import parser
-from bowsaw.cli.options import check_output
-from bowsaw.cli.pruning import METHODS
+from bowsaw.cli.options import address, check_output, fraction, n_bytes
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.protocol import evaluate
-from bowsaw.images.split import split_by_class
+from bowsaw.inference.survey import Survey
 from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.refinement import Refinement
 from bowsaw.store import extract
 
 REQUIRED = {
@@ -26,120 +26,99 @@ REQUIRED = {
     "prune": ["x.safetensors", "x.store", "--keep", "9", "-o", "y.safetensors"],
     "encode": ["x.safetensors", "x.store", "-o", "x.npz"],
     "evaluate": ["x.store"],
-    "inspect": ["x.store"],
+    "whatif": ["x.safetensors", "x.store", "--keep", "9"],
 }
 
-SETS = [
-    ("extract", "jobs", extract, "n_jobs"),
-    ("extract", "strict", extract, "strict"),
-    ("extract", "overwrite", extract, "overwrite"),
+DEFAULTS = [
+    *(("extract", name, extract, name) for name in ("strict", "overwrite")),
     *(
         ("extract", name, DenseSift, name)
         for name in ("patch", "step", "max_side", "min_contrast", "max_pixels", "dtype")
     ),
     *(("train", name, KMeansCodebook, name) for name in ("n_words", "max_iter", "tol", "sample")),
-    ("train", "seed", KMeansCodebook, "random_state"),
     ("train", "jobs", KMeansCodebook, "n_jobs"),
-    ("train", "split", split_by_class, "index"),
-    ("prune", "jobs", Annealing, "n_jobs"),
-    ("prune", "seed", Annealing, "random_state"),
     ("prune", "coding", Annealing, "coding"),
     ("encode", "coding", BagOfWords, "coding"),
-    ("encode", "perplexity", BagOfWords, "perplexity"),
-    ("encode", "seed", split_by_class, "seed"),
-    ("encode", "split", split_by_class, "index"),
-    ("encode", "jobs", BagOfWords, "n_jobs"),
-    ("evaluate", "codebook", evaluate, "codebook"),
     ("evaluate", "train_codebook", evaluate, "codebook_images"),
     ("evaluate", "train", evaluate, "train"),
     ("evaluate", "seed", evaluate, "seed"),
-    ("evaluate", "coding", evaluate, "coding"),
-    ("evaluate", "sharpness", evaluate, "sharpness"),
-    ("evaluate", "perplexity", evaluate, "perplexity"),
-    ("evaluate", "output", evaluate, "resume"),
-    ("evaluate", "jobs", evaluate, "n_jobs"),
+    *(("whatif", name, Survey, name) for name in ("move_size", "n_moves", "sample", "seed")),
 ]
-"""Verb, option, function, parameter."""
+"""Command, option, function, parameter."""
 
 
 def default(function: object, name: str) -> object:
     return inspect.signature(function).parameters[name].default
 
 
-def help_of(verb: str, flag: str) -> str:
-    [verbs] = [action for action in parser(verb)._actions if action.dest == "name"]
-    [option] = [a for a in verbs.choices[verb]._actions if flag in a.option_strings]
-    return option.help % vars(option)
-
-
-@pytest.mark.parametrize(("verb", "option", "function", "name"), SETS)
-def test_defaults_are_those_of_the_functions(verb, option, function, name):
-    options = parser(verb).parse_args([verb, *REQUIRED[verb]])
+@pytest.mark.parametrize(("command", "option", "function", "name"), DEFAULTS)
+def test_defaults_are_those_of_the_functions(command, option, function, name):
+    options = parser(command).parse_args([command, *REQUIRED[command]])
     assert getattr(options, option) == default(function, name)
 
 
 @pytest.mark.parametrize(
-    ("verb", "flag", "function", "name"),
+    ("command", "flag", "shown"),
     [
-        ("extract", "--patch", DenseSift, "patch"),
-        ("train", "--words", KMeansCodebook, "n_words"),
-        ("train", "--train-codebook", evaluate, "codebook_images"),
-        ("prune", "--sharpness", Annealing, "sharpness"),
-        ("encode", "--coding", BagOfWords, "coding"),
-        ("encode", "--sharpness", BagOfWords, "sharpness"),
-        ("evaluate", "--words", evaluate, "n_words"),
-        ("evaluate", "--splits", evaluate, "splits"),
-        ("evaluate", "--jobs", evaluate, "n_jobs"),
+        ("extract", "--patch", default(DenseSift, "patch")),
+        ("train", "--words", default(KMeansCodebook, "n_words")),
+        ("train", "--train-codebook", default(evaluate, "codebook_images")),
+        ("prune", "--sharpness", 40),
+        ("prune", "--method", "refinement"),
+        ("prune", "--score", default(Annealing, "score")),
+        ("prune", "--steps", default(Annealing, "n_steps")),
+        ("prune", "--steps", default(Refinement, "n_steps")),
+        ("evaluate", "--splits", default(evaluate, "splits")),
+        ("evaluate", "--jobs", -1),
     ],
 )
-def test_the_help_shows_the_default(verb, flag, function, name):
-    shown = default(function, name)
-    shown = f"{shown:g}" if isinstance(shown, float) else shown
-    assert re.search(rf"\(default: {shown}\b", help_of(verb, flag))
+def test_the_help_shows_the_default(command, flag, shown):
+    [commands] = [action for action in parser(command)._actions if action.dest == "name"]
+    [option] = [a for a in commands.choices[command]._actions if flag in a.option_strings]
+    assert re.search(rf"\(default: {shown}\b", option.help % vars(option))
 
 
 @pytest.mark.parametrize(
-    ("verb", "flag", "value"),
+    ("command", "flag", "value"),
     [
         ("extract", "--patch", "0"),
-        ("extract", "--step", "-8"),
         ("extract", "--jobs", "0"),
         ("extract", "--jobs", "two"),
         ("extract", "--min-contrast", "low"),
-        ("train", "--words", "0"),
+        ("extract", "--scheduler", "here"),
         ("train", "--words", "1.5"),
-        ("train", "--max-iter", "-1"),
-        ("train", "--sample", "0"),
         ("train", "--seed", "-1"),
-        ("train", "--split", "-1"),
-        ("train", "--train-codebook", "-1"),
-        ("train", "--train", "0"),
-        ("prune", "--keep", "0"),
         ("prune", "--keep", "all"),
         ("prune", "--steps", "-1"),
-        ("prune", "--refine", "some"),
         ("prune", "--max-bytes", "0"),
         ("prune", "--max-bytes", "64kB"),
         ("prune", "--max-bytes", "infk"),
         ("prune", "--max-bytes", "k"),
         ("prune", "--max-loss", "1.5"),
         ("prune", "--max-loss", "nan"),
-        ("prune", "--max-loss", "little"),
         ("encode", "--sharpness", "sharp"),
         ("encode", "--perplexity", "auto"),
-        ("evaluate", "--splits", "0"),
-        ("evaluate", "--words", "-5"),
+        ("whatif", "--move", "0"),
     ],
 )
-def test_numbers_out_of_range_are_named(bowsaw, verb, flag, value):
-    found = bowsaw(verb, *REQUIRED[verb], flag, value)
+def test_values_out_of_range_are_named(bowsaw, command, flag, value):
+    found = bowsaw(command, *REQUIRED[command], flag, value)
     assert found.code == 2
     assert len(found.err.splitlines()) == 1
     assert flag in found.err
     assert f"got '{value}'" in found.err
 
 
-def test_an_output_that_cannot_be_written_is_told_before_the_work(tmp_path, monkeypatch):
+def test_values_are_read():
+    assert [n_bytes(text) for text in ("500", "64k", "1.5M")] == [500, 65536, 1572864]
+    assert fraction("0.01") == 0.01
+    assert [address(text) for text in ("tcp://10.0.0.1:8786", "head-node:8786")] == [
+        "tcp://10.0.0.1:8786",
+        "head-node:8786",
+    ]
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     check_output(str(tmp_path / "a.npz"), ".npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -151,16 +130,6 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(tmp_path, monk
         check_output(str(tmp_path / "a.npz"), ".npz")
 
 
-def test_what_prune_does_by_default_is_told():
-    assert "(default: refinement)" in help_of("prune", "--method")
-    usual = METHODS["annealing"](None)
-    for flag, name in (("--score", "score"), ("--steps", "n_steps")):
-        assert f"(default: {getattr(usual, name)}" in help_of("prune", flag)
-    assert f"(default: {METHODS['refinement'](None).n_steps})" in help_of("prune", "--steps")
-
-
-@pytest.mark.parametrize("verb", ["train", "encode"])
-def test_the_codebook_part_has_a_shorter_name_where_no_file_is_meant(verb: str) -> None:
-    files = {"train": ["s.store"], "encode": ["b.safetensors", "s.store"]}[verb]
-    options = parser(verb).parse_args([verb, *files, "-o", "out", "--codebook", "7"])
+def test_the_codebook_part_has_a_shorter_name_where_no_file_is_meant():
+    options = parser("train").parse_args(["train", "s.store", "-o", "out", "--codebook", "7"])
     assert options.train_codebook == 7

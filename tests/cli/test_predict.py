@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bowsaw as bs
-from bowsaw.cli.predict import described_as
+from bowsaw.cli.predict import descriptor_of
 from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError
 from bowsaw.formats.classifier import load_classifier, save_classifier
 
@@ -61,7 +61,7 @@ def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path
         "predict", made.book, model, made.images / "brick" / "000.png", "some", "no.png", "-j", 1
     )
     lines = [line.split() for line in found.lines()]
-    assert lines[0] == ["picture", "class", "margin"]
+    assert lines[0] == ["image", "class", "margin"]
     assert [line[0] for line in lines[1:]] == [
         str(made.images / "brick" / "000.png"),
         "some/b.png",
@@ -77,7 +77,7 @@ def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path
 @pytest.mark.parametrize(
     ("words", "kind", "told"),
     [
-        ("predict BOOK MODEL no.png", DataError, "no picture could be used: no.png: missing"),
+        ("predict BOOK MODEL no.png", DataError, "no image could be used: no.png: missing"),
         ("predict BOOK MODEL no.png not.png --json", DataError, "and 1 more"),
         ("predict BOOK MODEL empty", DataError, "the folder empty has no files"),
         ("predict BOOK BOOK a.png", FormatError, "it is a bowsaw-codebook"),
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words,
     assert len(found.err.splitlines()) == 1
 
 
-def test_words_of_another_tool_are_described_as_the_classifier_was_taught(bowsaw, made):
+def test_words_of_another_tool_are_descriptor_of_the_classifier_was_taught(bowsaw, made):
     bowsaw("convert", made.book, "v.yml").lines()
     bowsaw("convert", "v.yml", "v.safetensors", "--scale", "512").lines()
     assert bs.load("v.safetensors").description is None
@@ -115,7 +115,7 @@ def test_words_of_another_tool_are_described_as_the_classifier_was_taught(bowsaw
 def test_the_descriptor_is_that_of_the_codebook():
     for sift in (bs.DenseSift(), bs.DenseSift(patch=24, step=5, max_side=None, dtype="float32")):
         book = bs.Codebook(np.zeros((1, 128)), scale=sift.scale, description=sift.description())
-        again = described_as(book)
+        again = descriptor_of(book)
         assert again.description() == sift.description()
         assert (again.scale, again.stored_dtype) == (sift.scale, sift.stored_dtype)
 
@@ -125,5 +125,5 @@ def test_the_descriptor_is_that_of_the_codebook():
 )
 def test_an_unknown_descriptor_is_refused(change):
     about = {**bs.DenseSift().description(), **change}
-    with pytest.raises(ParameterError, match="predict describes pictures by dense SIFT"):
-        described_as(bs.Codebook(np.zeros((1, 128)), scale=512, description=about))
+    with pytest.raises(ParameterError, match="predict describes images by dense SIFT"):
+        descriptor_of(bs.Codebook(np.zeros((1, 128)), scale=512, description=about))

@@ -45,7 +45,7 @@ def test_whatif_shows_every_way(ask):
     header, *lines = found.lines()
     assert header.split("  ")[0] == "way"
     assert " ".join(header.split()) == (
-        "way mean error worst error verdict build memory a move re-coding speed-up"
+        "way mean error worst error verdict build memory a move re-encoding speed-up"
     )
     rows, legend = lines[: len(HARD)], lines[len(HARD) + 1 :]
     assert all(line == line.rstrip() for line in lines)
@@ -61,7 +61,7 @@ def test_whatif_shows_every_way(ask):
             assert cells[name].count("ms") == 2
             assert cells[name][-1] == "x"
     shown = " ".join(" ".join(legend).split())
-    assert "0 is the same, 2 has nothing in common (30 images compared)" in shown
+    assert "0 is equal, 2 has nothing in common (30 images compared)" in shown
     assert "replacing 2 of 5 kept words in the histograms of 30 images" in shown
     assert "voronoi transfer='voronoi' integrates over cells of at most 3 dimensions" in shown
     assert found.err == "30 images with 480 descriptors; 5 of 12 words kept; hard coding\n"
@@ -234,7 +234,7 @@ def test_an_interruption_loses_no_row(ask, monkeypatch, more):
     found = ask("--keep", 5, "--transfer", "all", *more)
     assert found.code == 130
     assert found.complaint == (
-        "bowsaw: interrupted. Ways that were measured by then are shown; --transfer chooses fewer."
+        "bowsaw: interrupted. What was measured by then is shown; --transfer chooses fewer ways."
     )
     if more:
         assert [way["way"] for way in json.loads(found.out)["ways"]] == ["exact"]

@@ -118,20 +118,6 @@ if sys.platform != "win32":
         assert "the disk is full" in said
         assert not [p for p in Path().glob("x.*") if p.suffix in (".safetensors", ".npz", ".h")]
 
-    def test_pruning_on_a_full_disk_tells_how_to_go_on(place, capfd, monkeypatch):
-        from bowsaw.cli import prune
-
-        def full(*_: object) -> None:
-            Path("x.safetensors.partial").write_text("{}")
-            raise SpaceError(28, "the disk is full while writing x. Free some space.")
-
-        monkeypatch.setattr(prune, "save", full)
-        line = "prune book.safetensors a.store --keep 3 --method coverage -o x.safetensors"
-        code, said = typed(line, capfd)
-        assert code == SpaceError.exit_code
-        assert "--resume" in said
-        assert "x.safetensors.partial" in said
-
 
 @pytest.mark.parametrize(
     ("line", "told"),

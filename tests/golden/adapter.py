@@ -42,11 +42,9 @@ def train(store: Path, n_words: int, codebook: Path) -> None:
 
 def prune(codebook: Path, store: Path, method: str, n_kept: int, output: Path) -> None:
     """Write the codebook that a method of the command line makes; 40 steps."""
-    paper = ("--paper",) if method == "paper" else ()
     steps = () if method in ("coverage", "paper") else ("--steps", 40)
-    named = "annealing" if method == "paper" else method
     parts = ("--part", "train", *PARTS)
-    how = ("--method", named, *paper, *steps, "--keep", n_kept, "-j", 1)
+    how = ("--method", method, *steps, "--keep", n_kept, "-j", 1)
     run("prune", codebook, store, *parts, *how, "-o", output)
 
 

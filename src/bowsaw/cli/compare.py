@@ -216,9 +216,7 @@ def read_collection(
         command.note(f"{name}: {format_count(len(images), 'file')} in {classes}")
         place = folder / "work" / f"{name}.store"
         place.parent.mkdir(parents=True, exist_ok=True)
-        store = extract(
-            images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet
-        )
+        store = extract(images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet)
     y = np.asarray(store.y, dtype=np.int64)
     _check_classes(source, len(np.unique(y)))
     about = {

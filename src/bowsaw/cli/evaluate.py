@@ -14,8 +14,8 @@ from bowsaw.cli.options import (
     check_output,
     coding_of,
     default,
-    open_store,
     int_from,
+    open_store,
 )
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classify import CALLED

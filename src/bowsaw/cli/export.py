@@ -36,9 +36,7 @@ _TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(
-        parser, "codebook", output="what to write: an ONNX graph (.onnx) or a C header (.h)"
-    )
+    add_files(parser, "codebook", output="what to write: an ONNX graph (.onnx) or a C header (.h)")
     parser.add_argument(
         "--classifier",
         metavar="FILE",

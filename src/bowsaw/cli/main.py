@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_names(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Refuse text that no shell passes, but a caller in Python may: every system call would fail."""
+    """Refuse text that no shell passes, but Python may: every system call would fail."""
     for word in words:
         try:
             os.fsencode(word)

@@ -48,8 +48,8 @@ from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.vocabulary import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
-from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.scores.base import SCORES
+from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selector
 from bowsaw.selection.coverage import Coverage
@@ -68,9 +68,12 @@ METHODS: dict[str, Any] = {
 """What chooses the words of one size, the default first."""
 _PARAMETERS = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine": "refine"}
 """Options of the search and the parameters that they set."""
-_OPTIONS = {"refinement": ("steps", "folds"), "annealing": ("steps", "score")}
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "refinement": ("steps", "folds"),
+    "annealing": ("steps", "score"),
+}
 """The options that a method takes."""
-_RESERVED = 4096
+_RESERVED = 2048
 """Bytes of a file under ``--max-bytes`` that are left for the record of the search."""
 
 
@@ -83,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-bytes",
         type=n_bytes,
         metavar="SIZE",
-        help="keep as many words as fit into a file of this size, less 4 kB for the record of the "
+        help="keep as many words as fit into a file of this size, less 2 kB for the record of the "
         "search: 65536, 64k, 1.5M (k is 1024)",
     )
     limit.add_argument(

@@ -163,7 +163,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise FormatError(
             f"{folder} is not a run: it has no run.json. Give the folder that bowsaw compare -o "
-            "or bowsaw reproduce -o has made."
+            "or bowsaw evaluate -o has made."
         ) from None
     except ValueError as error:
         raise FormatError(f"{path} is not JSON ({error}). Run the comparison again.") from error

@@ -33,7 +33,7 @@ from tests.fuzz.subjects.runs import run_seeds
 from tests.fuzz.subjects.stores import fill, write_pictures
 from tests.fuzz.subjects.vocabularies import classifier
 
-from bowsaw.cli.main import INTERRUPTED, TERMINATED, VERBS, main, parser
+from bowsaw.cli.main import INTERRUPTED, TERMINATED, COMMANDS, main, parser
 from bowsaw.errors import BowsawError
 
 _SPLIT = "--train-codebook 1 --train 1"
@@ -64,7 +64,7 @@ _COMMANDS = (
     "train --help",
 )
 _WORDS = (
-    *VERBS,
+    *COMMANDS,
     *(
         "a.store",
         "pets",
@@ -105,7 +105,7 @@ _WORDS = (
         "\ud800",
     ),
     *("\ud800", "1_0", "0x3", "999999999999999999999", "all", "auto", "soft", "codebook", "test"),
-    *("a\nb", "a" * 300, "\x1b[2J", "%s", "{}", "@a", "rows", "columns", "--strict", "--resume"),
+    *("a\nb", "a" * 300, "\x1b[2J", "%s", "{}", "@a", "rows", "columns", "--strict", "--overwrite"),
 )
 _WORK = {"--steps", "--splits", "--folds", "--refine", "--max-iter", "--moves", "--sample"}
 _WORK |= {"-j", "--jobs", "--effort"}
@@ -222,9 +222,9 @@ def _folders() -> set[str]:
 _parser_of = cache(parser)
 
 
-def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser of a verb, made once: to make it takes longer than most commands."""
-    return _parser_of(chosen if chosen in VERBS else None)
+def _parser(*chosen: str) -> argparse.ArgumentParser:
+    """The parser of a command, made once: making it takes longer than most commands."""
+    return _parser_of(*(name for name in chosen if name in COMMANDS))
 
 
 def _read(data: bytes, folder: Path) -> tuple[int, str] | None:

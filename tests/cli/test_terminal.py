@@ -1,0 +1,132 @@
+"""Commands at a terminal: colours, bars and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+from tests.cli.terminal import COLOUR, Terminal, bowsaw_at_a_terminal, surroundings
+
+from bowsaw.cli.main import COMMANDS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals"),
+]
+
+EVERY_HELP = f"""
+from bowsaw.cli.main import main
+for words in [], *([name] for name in {list(COMMANDS)!r}):
+    try:
+        main([*words, "--help"])
+    except SystemExit:
+        pass
+"""
+COMPARED = (
+    "--words 12 --sizes 4,6 --methods random --splits 2 --train-codebook 10 --train 10".split()
+)
+
+
+def cursor_is_back(shown: str) -> bool:
+    return shown.count("\x1b[?25l") == shown.count("\x1b[?25h")
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)],
+)
+def test_colours_can_be_switched_off(made, tmp_path, variables, coloured):
+    words = ("extract", made.images, "-o", tmp_path / "x.store")
+    with bowsaw_at_a_terminal(*words, **variables) as terminal:
+        assert terminal.finish() == 0
+    assert "files" in terminal.shown
+    # A bar is drawn in either case, and removed again.
+    assert "━" in terminal.shown
+    assert "\x1b[?25l" in terminal.shown
+    assert cursor_is_back(terminal.shown)
+    assert bool(COLOUR.search(terminal.shown)) == coloured
+
+
+def test_a_dumb_terminal_gets_plain_lines(made, tmp_path):
+    words = ("train", made.store, "--words", 9, "-o", tmp_path / "x.safetensors")
+    with bowsaw_at_a_terminal(*words, TERM="dumb") as terminal:
+        assert terminal.finish() == 0
+    assert "9 words of 128 dimensions" in terminal.shown
+    assert "\x1b" not in terminal.shown
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
+def test_help_has_colours_only_where_they_are_wanted(variables):
+    with Terminal(sys.executable, "-c", EVERY_HELP, env=surroundings(**variables)) as terminal:
+        assert terminal.finish() == 0
+    assert terminal.shown.count("usage: ") == 1 + len(COMMANDS)
+    assert terminal.shown.count("example:") == len(COMMANDS)
+    # Python has coloured help since 3.14.
+    expected = not variables and sys.version_info >= (3, 14)
+    assert bool(COLOUR.search(terminal.shown)) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured", "live"),
+    [({}, True, True), ({"NO_COLOR": "1"}, False, True), ({"TERM": "dumb"}, False, False)],
+)
+def test_the_live_table_of_a_comparison(made, tmp_path, variables, coloured, live):
+    words = ("compare", made.store, *COMPARED, "-o", tmp_path / "run", "--workers", 1)
+    with bowsaw_at_a_terminal(*words, **variables) as terminal:
+        assert terminal.finish() == 0
+    assert ("accuracy so far" in terminal.shown) == live
+    assert cursor_is_back(terminal.shown)
+    assert bool(COLOUR.search(terminal.shown)) == coloured
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM"])
+def test_a_stopped_command_restores_the_terminal(made, tmp_path, way):
+    words = ("compare", made.store, *COMPARED, "--splits", 10_000, "-o", tmp_path / "run")
+    with bowsaw_at_a_terminal(*words, "--workers", 1) as terminal:
+        terminal.wait_for("accuracy so far")
+        if way == "Ctrl-C":
+            terminal.type("\x03")
+        else:
+            terminal.send(signal.SIGTERM)
+        code = terminal.finish()
+    word = "interrupted" if way == "Ctrl-C" else "terminated"
+    assert code == (130 if way == "Ctrl-C" else 143), terminal.shown
+    assert f"bowsaw: {word}. Finished cells are kept" in terminal.shown
+    assert "Traceback" not in terminal.shown
+    assert cursor_is_back(terminal.shown)
+    assert (tmp_path / "run" / "cells.jsonl").read_text("utf-8").count("\n") > 0
+
+
+# The signal comes while a bar appears, or while it is removed.
+SIGNAL_WHILE_DRAWING = """
+import os, signal, sys
+from rich.live import _RefreshThread
+import bowsaw.cli.inspect as command
+from bowsaw.cli.main import main
+from bowsaw.progress import Progress
+
+def disturbed(self, original=_RefreshThread.MOMENT):
+    os.kill(os.getpid(), signal.SIGTERM)
+    original(self)
+
+def work(_):
+    with Progress("working", 3) as bar:
+        bar.step()
+    raise AssertionError("not stopped")
+
+_RefreshThread.MOMENT = disturbed
+command.run = work
+sys.exit(main(["inspect", "x"]))
+"""
+
+
+@pytest.mark.parametrize("moment", ["start", "stop"])
+def test_a_signal_never_tears_a_bar(moment):
+    code = SIGNAL_WHILE_DRAWING.replace("MOMENT", moment)
+    with Terminal(sys.executable, "-c", code, env=surroundings()) as terminal:
+        assert terminal.finish() == 143, terminal.shown
+    assert terminal.shown.endswith(
+        "bowsaw: terminated. Run the same command again to continue.\r\n"
+    )
+    assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h") == 1
