@@ -18,7 +18,7 @@ from bowsaw.errors import SpaceError
 
 METHODS = ("--methods", "published,bottleneck,random,retrained")
 PARTS = ("--train-codebook", "6", "--train", "6", "--seed", "3")
-SMALL = "--words 12 --sizes 4,6 --methods random --splits 2 --train-codebook 10 --train 10".split()
+SMALL = "--words=12 --sizes=4,6 --methods=random --splits=2 --train-codebook=10 --train=10"
 """Six cells that take no time."""
 
 
@@ -111,7 +111,7 @@ def test_report_builds_the_same_page_again(compared, tmp_path, capsys):
 def whole(made, tmp_path_factory):
     """A run that was not stopped."""
     run = tmp_path_factory.mktemp("whole") / "whole"
-    words = ["compare", str(made.store), *SMALL, "-o", str(run), "-q", "--workers", "1"]
+    words = ["compare", str(made.store), *SMALL.split(), "-o", str(run), "-q", "--workers", "1"]
     assert main(words) == 0
     assert len(read_run(run).cells) == 6
     return run
@@ -132,7 +132,7 @@ def test_a_stopped_comparison_continues(bowsaw, made, whole, tmp_path, monkeypat
             signal.raise_signal(number)
 
     monkeypatch.setattr(Watcher, "__call__", stop_at_the_third)
-    words = ("compare", made.store, *SMALL, "-o", "torn", "-q")
+    words = ("compare", made.store, *SMALL.split(), "-o", "torn", "-q")
     torn = bowsaw(*words)
     assert (torn.code, torn.out) == (128 + number, "")
     assert "Finished cells are kept; run the same command again to continue." in torn.err
@@ -152,7 +152,7 @@ def test_a_full_disk_is_reported_and_the_same_command_continues(
 ):
     # Only the full codebooks are there, which are smaller than the limit.
     shutil.copytree(whole / "work", tmp_path / "torn" / "work")
-    words = ("compare", made.store, *SMALL, "-o", "torn", "-q", "--workers", "1")
+    words = ("compare", made.store, *SMALL.split(), "-o", "torn", "-q", "--workers", "1")
     with no_file_larger_than(int(0.9 * (whole / name).stat().st_size)):
         torn = bowsaw(*words)
     assert (torn.code, torn.out) == (SpaceError.exit_code, "")

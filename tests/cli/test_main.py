@@ -84,7 +84,7 @@ def test_every_command_is_documented_with_an_example_that_parses(name):
     assert COMMANDS[name][1:] in " ".join(text.split())
     words = shlex.split(text.rstrip().splitlines()[-1])
     assert words[:2] == ["bowsaw", name]
-    assert parser(name).parse_args(words[1:]).module.EXAMPLE == shlex.join(words)
+    assert shlex.join(words) == parser(name).parse_args(words[1:]).module.EXAMPLE
 
 
 def test_the_examples_of_the_top_level_parse():

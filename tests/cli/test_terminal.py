@@ -23,9 +23,7 @@ for words in [], *([name] for name in {list(COMMANDS)!r}):
     except SystemExit:
         pass
 """
-COMPARED = (
-    "--words 12 --sizes 4,6 --methods random --splits 2 --train-codebook 10 --train 10".split()
-)
+COMPARED = "--words=12 --sizes=4,6 --methods=random --splits=2 --train-codebook=10 --train=10"
 
 
 def cursor_is_back(shown: str) -> bool:
@@ -72,7 +70,7 @@ def test_help_has_colours_only_where_they_are_wanted(variables):
     [({}, True, True), ({"NO_COLOR": "1"}, False, True), ({"TERM": "dumb"}, False, False)],
 )
 def test_the_live_table_of_a_comparison(made, tmp_path, variables, coloured, live):
-    words = ("compare", made.store, *COMPARED, "-o", tmp_path / "run", "--workers", 1)
+    words = ("compare", made.store, *COMPARED.split(), "-o", tmp_path / "run", "--workers", 1)
     with bowsaw_at_a_terminal(*words, **variables) as terminal:
         assert terminal.finish() == 0
     assert ("accuracy so far" in terminal.shown) == live
@@ -82,7 +80,7 @@ def test_the_live_table_of_a_comparison(made, tmp_path, variables, coloured, liv
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM"])
 def test_a_stopped_command_restores_the_terminal(made, tmp_path, way):
-    words = ("compare", made.store, *COMPARED, "--splits", 10_000, "-o", tmp_path / "run")
+    words = ("compare", made.store, *COMPARED.split(), "--splits", 10_000, "-o", tmp_path / "run")
     with bowsaw_at_a_terminal(*words, "--workers", 1) as terminal:
         terminal.wait_for("accuracy so far")
         if way == "Ctrl-C":

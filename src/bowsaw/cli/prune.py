@@ -71,6 +71,7 @@ _PARAMETERS = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "refinement": ("steps", "folds"),
     "annealing": ("steps", "score"),
+    "elimination": ("score", "refine"),
 }
 """The options that a method takes."""
 _RESERVED = 2048
@@ -162,8 +163,8 @@ def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that exclude each other, before anything is read."""
     check_output(options.output, ".safetensors", codebook=options.codebook)
     given = [name for name in (*_PARAMETERS, "method") if getattr(options, name) is not None]
+    chosen, allowed = "--max-loss", _OPTIONS["elimination"]
     if options.max_loss is not None:
-        chosen, allowed = "--max-loss", ("score", "refine")
         if options.sharpness == "auto":
             raise ParameterError(
                 "--sharpness auto is chosen by the labels of all the images, and --max-loss tests "

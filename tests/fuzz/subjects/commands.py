@@ -33,7 +33,7 @@ from tests.fuzz.subjects.runs import run_seeds
 from tests.fuzz.subjects.stores import fill, write_pictures
 from tests.fuzz.subjects.vocabularies import classifier
 
-from bowsaw.cli.main import INTERRUPTED, TERMINATED, COMMANDS, main, parser
+from bowsaw.cli.main import COMMANDS, INTERRUPTED, TERMINATED, main, parser
 from bowsaw.errors import BowsawError
 
 _SPLIT = "--train-codebook 1 --train 1"
