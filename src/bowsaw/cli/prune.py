@@ -51,10 +51,9 @@ from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.base import SCORES
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.base import Selector
+from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.refinement import Refinement
-from bowsaw.selection.result import Selection
 from bowsaw.store import Store
 from bowsaw.validation import canonical_json
 
