@@ -96,23 +96,13 @@ def spaced(values: Sequence[float], scale: Scale, gap: float) -> list[float]:
 # -- accuracy against size -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn everywhere: title, colour, marker, dashes."""
+class Look(NamedTuple):
+    """How a method is drawn everywhere; no two methods share style and marker."""
 
-    place: int
     title: str
+    style: str
+    marker: str
     dashed: bool
-
-    @property
-    def style(self) -> str:
-        """The classes of its colour and dashes."""
-        return f"s{self.place % N_COLOURS}{' dashed' if self.dashed else ''}"
-
-    @property
-    def marker(self) -> str:
-        """The outline of its marker; no two methods share colour and marker."""
-        return MARKERS[(self.place + self.place // N_COLOURS) % len(MARKERS)]
 
 
 class Frame(NamedTuple):
@@ -132,23 +122,18 @@ HERO = Frame(560, 400, 58, 20, 34, 56)
 GRID = Frame(420, 300, 52, 14, 12, 52)
 
 
-class Mark(NamedTuple):
-    """A point to emphasise, and its label."""
-
-    x: float
-    y: float
-    label: str
-
-
 def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> dict[str, Look]:
     """Return a look per method, in the order of the run, bowsaw's own methods first."""
     names = list(dict.fromkeys([*(m for m in methods if m != FULL), *seen]))
     names.sort(key=lambda m: not methods.get(m, {}).get("ours"))
-    about = {name: methods.get(name, {}) for name in names}
-    return {
-        name: Look(place, str(facts.get("title", name)), facts.get("codes_with") == "full")
-        for place, (name, facts) in enumerate(about.items())
-    }
+    looks = {}
+    for place, name in enumerate(names):
+        about = methods.get(name, {})
+        dashed = about.get("codes_with") == "full"
+        style = f"s{place % N_COLOURS}{' dashed' if dashed else ''}"
+        marker = MARKERS[(place + place // N_COLOURS) % len(MARKERS)]
+        looks[name] = Look(str(about.get("title", name)), style, marker, dashed)
+    return looks
 
 
 def x_of(entry: Entry, axis: str) -> int:
@@ -177,14 +162,13 @@ def chart(
     ident: str,
     frame: Frame = MAIN,
     limits: Limits | None = None,
-    emphasis: str | None = None,
-    mark: Mark | None = None,
+    pick: Entry | None = None,
     caption: str = "",
 ) -> Markup:
     """Return the curves of a panel.
 
-    ``limits`` shares ends and ticks of y between charts. ``emphasis`` is the one method in colour;
-    the others become background. ``caption`` describes the chart for those who cannot see it.
+    ``limits`` shares ends and ticks of y between charts. ``pick`` is marked, and its method is the
+    only one in colour. ``caption`` describes the chart for those who cannot see it.
     """
     low, high, ticks = limits or y_range([panel], view)
     entries = [e for e in panel.entries.values() if view in e.levels]
@@ -201,14 +185,15 @@ def chart(
         _x_axis(frame, "linear", scales["linear"], round_limits([0, xs[-1]], 5)[2], axis),
         _full_level(panel, view, axis, frame, scales, y),
     ]
-    # The emphasised curve is drawn last, above the others.
-    for method in sorted(panel.methods, key=lambda m: m == emphasis):
+    # The curve in colour is drawn last, above the others.
+    for method in sorted(panel.methods, key=lambda m: pick is not None and m == pick.method):
         curve = [e for e in panel.of(method) if view in e.levels]
         if curve and method in looks:
-            faint = emphasis is not None and method != emphasis
+            faint = pick is not None and method != pick.method
             parts.append(_curve(curve, view, axis, looks[method], scales, y, faint=faint))
-    if mark is not None:
-        parts.append(_mark(mark, frame, scales["log"], y))
+    if pick is not None:
+        place = scales["log"](x_of(pick, axis)), y(pick.levels[view].mean)
+        parts.append(_mark(place, f"{pick.size:,} words", frame))
     return _svg(parts, "chart", frame.width, frame.height, ident)
 
 
@@ -353,18 +338,14 @@ def _path(xs: Sequence[float], ys: Sequence[float]) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in zip(xs, ys, strict=True))
 
 
-def _mark(mark: Mark, frame: Frame, x: Scale, y: Scale) -> Markup:
-    px, py, base = x(mark.x), y(mark.y), frame.height - frame.bottom
+def _mark(place: tuple[float, float], label: str, frame: Frame) -> Markup:
+    (x, y), base = place, frame.height - frame.bottom
     # The label stands at the foot of the line, on the wider side.
-    left = px > (frame.left + frame.width) / 2
-    at = {"x": px + (-10 if left else 10), "y": base - 12, "class_": "end" if left else None}
-    return tag(
-        "g",
-        tag("line", x1=px, x2=px, y1=py + 9, y2=base),
-        tag("circle", cx=px, cy=py, r=9),
-        tag("text", mark.label, **at),
-        class_="mark",
-    )
+    left = x > (frame.left + frame.width) / 2
+    at = {"x": x + (-10 if left else 10), "y": base - 12, "class_": "end" if left else None}
+    line = tag("line", x1=x, x2=x, y1=y + 9, y2=base)
+    circle = tag("circle", cx=x, cy=y, r=9)
+    return tag("g", line, circle, tag("text", label, **at), class_="mark")
 
 
 def legend_mark(look: Look, **place: float) -> Markup:

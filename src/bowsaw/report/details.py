@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import JsonLines, NpzReader
 from bowsaw.codebook import Codebook
+from bowsaw.comparison.records import KEY, Run
 from bowsaw.errors import FormatError
 from bowsaw.formats.vocabulary import load
 from bowsaw.nearest.search import nearest_words
@@ -56,28 +57,26 @@ class Samples(NamedTuple):
         return nearest_words(self.bags, book.words_for(self.bags)).astype(np.int64)
 
 
-def page_details(folder: Path, run: Any) -> list[Line]:
+def page_details(folder: Path, run: Run) -> list[Line]:
     """Return the drawings of a run."""
     if not (folder / "codebooks").is_dir():
         return [line for _, line in JsonLines(folder / "details.jsonl").read()]
     first = min((cell["split"] for cell in run.cells), default=0)
-    panels: dict[PanelKey, dict[str, dict[int, Line]]] = {}
-    lines: list[Line] = []
-    for cell in sorted(run.cells, key=lambda cell: cell["size"]):
-        if cell["split"] == first:
-            key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
-            panels.setdefault(key, {}).setdefault(cell["method"], {})[cell["size"]] = cell
-            if cell.get("trace"):
-                lines.append({"kind": "trace", **_key(cell), **cell["trace"]})
-    samples = {name: read_samples(folder, name, first) for name in {key.set for key in panels}}
-    for key, methods in panels.items():
-        here, full = samples[key.set], methods.get(FULL, {}).get(key.full_words)
-        book = None if full is None else _codebook(folder, full)
-        if here is not None and book is not None and full is not None:
-            classes = run.about["sets"][key.set]["classes"]
-            order = [name for name in run.about["methods"] if name in methods and name != FULL]
-            chosen = {name: methods[name] for name in order}
-            lines += _panel(folder, here, book, full, chosen, classes)
+    cells: list[Line] = sorted(
+        (c for c in run.cells if c["split"] == first), key=lambda c: c["size"]
+    )
+    lines: list[Line] = [
+        {"kind": "trace", **_key(cell), **cell["trace"]} for cell in cells if cell.get("trace")
+    ]
+    for full in (cell for cell in cells if cell["method"] == FULL):
+        samples, book = read_samples(folder, full["set"]), _codebook(folder, full)
+        if samples is not None and book is not None:
+            alike = [c for c in cells if all(c[n] == full[n] for n in PanelKey._fields)]
+            methods = {
+                name: [c for c in alike if c["method"] == name] for name in run.about["methods"]
+            }
+            classes = run.about["sets"][full["set"]]["classes"]
+            lines += _panel(folder, samples, book, full, methods, classes)
     return lines
 
 
@@ -86,25 +85,25 @@ def _panel(
     samples: Samples,
     full: Codebook,
     full_cell: Line,
-    methods: Mapping[str, Mapping[int, Line]],
+    methods: Mapping[str, Sequence[Line]],
     classes: Sequence[str],
 ) -> list[Line]:
     before = samples.codes(full)
     lines: list[Line] = []
     n_drawn = 0
     for method, cells in methods.items():
-        smalls: dict[int, tuple[Codebook, NDArray[np.int64]]] = {}
-        for size, cell in cells.items():
+        after: dict[str, NDArray[np.int64]] = {}
+        guess = {FULL: full_cell.get("answers")}
+        for cell in cells if method != FULL and n_drawn < MOST_METHODS else ():
             small = _codebook(folder, cell) if cell["codes_with"] == "pruned" else None
-            if small is not None and n_drawn < MOST_METHODS and _is_pruned(small, full):
-                smalls[size] = small, samples.codes(small)
-                lines.append(words_line(_key(cell), full, small, before, smalls[size][1]))
-        n_drawn += bool(smalls)
-        if smalls and samples.sizes.all():
+            if small is not None and _is_pruned(small, full):
+                size = str(cell["size"])
+                after[size], guess[size] = samples.codes(small), cell.get("answers")
+                lines.append(words_line(_key(cell), full, small, before, after[size]))
+        n_drawn += bool(after)
+        if after and samples.sizes.all():
             key = {**_key(full_cell), "method": method, "size": None}
-            answers = {FULL: full_cell, **{str(size): cells[size] for size in smalls}}
-            guess = {name: cell.get("answers") for name, cell in answers.items()}
-            lines.append(image_line(key, samples, full.ids[before], smalls, guess, classes))
+            lines.append(image_line(key, samples, full.ids[before], after, guess, classes))
     if lines:
         key = {**_key(full_cell), "coding": None, "method": None, "size": None}
         values = _base64(_bytes(full, full).tobytes())
@@ -116,9 +115,8 @@ def _panel(
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _key(cell: Line) -> dict[str, Any]:
-    names = ("set", "split", "coding", "full_words", "method", "size")
-    return {name: cell[name] for name in names}
+def _key(cell: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: cell[name] for name in KEY}
 
 
 def _codebook(folder: Path, cell: Line) -> Codebook | None:
@@ -137,7 +135,7 @@ def _is_pruned(small: Codebook, full: Codebook) -> bool:
     return bool(shared or not np.array_equal(small.ids, np.arange(small.n_words)))
 
 
-def read_samples(folder: Path, name: str, split: int) -> Samples | None:
+def read_samples(folder: Path, name: str) -> Samples | None:
     """Return the sample images of a set; None if there are none."""
     path = folder / "samples" / f"{name}.npz"
     if not path.is_file():
@@ -145,14 +143,12 @@ def read_samples(folder: Path, name: str, split: int) -> Samples | None:
     try:
         with NpzReader(path) as file:
             bags = Bags(file["descriptors"], file["offsets"], scale=float(file["scale"]))
-            sizes, pixels = file["sizes"], None
             where = np.split(file["positions"], bags.offsets[1:-1])
             shapes = file["pixel_shapes"]
-            ends = np.cumsum(shapes.prod(axis=1))[:-1]
-            flat = np.split(file["pixels"], ends)
-            pixels = [p.reshape(s) if len(p) else None for p, s in zip(flat, shapes, strict=True)]
+            pixels = np.split(file["pixels"], np.cumsum(shapes.prod(axis=1))[:-1])
+            images = [p.reshape(s) if len(p) else None for p, s in zip(pixels, shapes, strict=True)]
             paths = [bytes(p).decode("utf-8", "replace") for p in file["paths"]]
-            return Samples(bags, where, file["labels"], paths, sizes, pixels)
+            return Samples(bags, where, file["labels"], paths, file["sizes"], images)
     except Exception as error:
         raise FormatError(
             f"{path} cannot be read ({error}). Remove it; the page is then made without words."
@@ -210,7 +206,7 @@ def image_line(
     key: Line,
     samples: Samples,
     before: NDArray[np.int64],
-    smalls: Mapping[int, tuple[Codebook, NDArray[np.int64]]],
+    after: Mapping[str, NDArray[np.int64]],
     guess: Mapping[str, Sequence[str] | None],
     classes: Sequence[str],
 ) -> Line:
@@ -239,7 +235,7 @@ def image_line(
         "x": np.round(where[:, 0].astype(float), 1).tolist(),
         "y": np.round(where[:, 1].astype(float), 1).tolist(),
         "before": before[part].tolist(),
-        "after": {str(size): codes[part].tolist() for size, (_, codes) in smalls.items()},
+        "after": {size: codes[part].tolist() for size, codes in after.items()},
         "guess": {name: found[row] for name, found in guess.items() if found} or None,
     }
 

@@ -284,10 +284,20 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
     small = replace(panel, entries=fewer)
     others = "Grey: other methods that use only the kept words. " if len(small.methods) > 1 else ""
     ends = [", "] * (len(parts) - 1) + ["."]
+
+    def numbers(value: Callable[[Entry], str]) -> Content:
+        if panel.full is None:
+            return tag("strong", value(entry))
+        before = tag("span", value(panel.full), class_="before")
+        return before, tag("span", " → ", class_="to"), tag("strong", value(entry))
+
     return _fragment(
         "answer",
         headline=[tag("span", clause, end) for clause, end in zip(parts, ends, strict=True)],
-        tiles=_tiles(panel.full, entry, name),
+        words=numbers(lambda e: f"{e.n_coding_words:,}"),
+        bytes=numbers(lambda e: format_bytes(e.n_bytes)),
+        time=numbers(lambda e: milliseconds(e.costs["code_ms"])),
+        accuracy=numbers(lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else "—"),
         rule=rule(name, pick, title),
         chart=chart(
             small,
@@ -296,31 +306,12 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
             view.looks,
             ident=f"hero-{panel.ident}-{name}",
             frame=charts.HERO,
-            emphasis=entry.method,
-            mark=charts.Mark(
-                charts.x_of(entry, "coding"), entry.levels[name].mean, f"{entry.size:,} words"
-            ),
+            pick=entry,
             caption=f"{', '.join(parts)}.",
         ),
         caption=f"Coloured line: accuracy (share of test images recognised) of {title} by number "
         f"of words. {others}Dashed: all words.",
     )
-
-
-def _tiles(full: Entry | None, entry: Entry, name: str) -> list[Content]:
-    rows: dict[str, Callable[[Entry], str]] = {
-        "Words to compare a patch with": lambda e: f"{e.n_coding_words:,}",
-        "Size of the codebook": lambda e: format_bytes(e.n_bytes),
-        "Time to code an image": lambda e: milliseconds(e.costs["code_ms"]),
-        "Accuracy": lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else tables.EMPTY,
-    }
-    tiles: list[Content] = []
-    for title, value in rows.items():
-        before: Content = None
-        if full is not None:
-            before = tag("span", value(full), class_="before"), tag("span", " → ", class_="to")
-        tiles.append(tag("div", tag("dt", title), tag("dd", before, tag("strong", value(entry)))))
-    return tiles
 
 
 def _answers(view: View) -> Markup:

@@ -234,12 +234,10 @@ def confusion_tables(panel: Panel, view: str, pick: Entry, ident: str) -> Markup
     all_words = shares_of(before) if before is not None else None
     rows: list[list[Content]] = []
     for i, name in enumerate(names):
-        now = kept[i][i]
-        then = None if all_words is None else all_words[i][i]
-        change = [EMPTY, f"{now:.3f}", EMPTY]
-        if then is not None:
-            change = [f"{then:.3f}", f"{now:.3f}", format_signed(now - then)]
-        rows.append([name, *change])
+        now, then, change = kept[i][i], EMPTY, EMPTY
+        if all_words is not None:
+            then, change = f"{all_words[i][i]:.3f}", format_signed(now - all_words[i][i])
+        rows.append([name, then, f"{now:.3f}", change])
     header = ["Class", "All words", "The words kept", "Difference"]
     per_class = table("Accuracy per class, all splits together", header, rows, "classes")
     return tag("div", tables, per_class, data_set=panel.key.set)
