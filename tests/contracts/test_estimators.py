@@ -180,11 +180,11 @@ def test_a_single_bag_is_enough_or_the_reason_is_said(name):
 
 
 @pytest.mark.parametrize("name", [*LABELLED, "soft, auto"])
-def test_labels_must_be_there_and_one_a_bag(name):
+def test_labels_are_required_one_per_bag(name):
     with pytest.raises(BowsawError, match=r"fit\(bags, y\)"):
         made(name).fit(DATA)
     for wrong in (Y[:-1], Y[:, None], "cat"):
-        with pytest.raises(DataError, match="one label a bag"):
+        with pytest.raises(DataError, match="one label per bag"):
             made(name).fit(DATA, wrong)
 
 
@@ -194,11 +194,11 @@ WRONG = {
     "a table": (pd.DataFrame(np.zeros((5, 6))), "bag 0"),
     "a text": ("bags", "Bags or a list of arrays"),
     "a number": (3, "Bags or a list of arrays"),
-    "texts": ([["a", "b"]], "bag 0 must be numbers"),
-    "complex numbers": ([np.zeros((5, 6), dtype=complex)], "bag 0 must be numbers"),
+    "texts": ([["a", "b"]], "bag 0 must be numeric"),
+    "complex numbers": ([np.zeros((5, 6), dtype=complex)], "bag 0 must be numeric"),
     "not a number": ([np.full((5, 6), np.nan)], "finite"),
     "infinite numbers": ([np.full((5, 6), np.inf)], "finite"),
-    "ragged rows": ([[[1.0], [1.0, 2.0]]], "rows of one length"),
+    "ragged rows": ([[[1.0], [1.0, 2.0]]], "rows of equal length"),
     "three axes": ([np.zeros((5, 6, 1))], "two-dimensional"),
     "other dimensions": ([np.zeros((5, 6)), np.zeros((5, 7))], "same number of dimensions"),
 }
