@@ -191,7 +191,7 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     try:
         yield
     finally:
-        if not is_folder:
+        if not is_folder and before == _identity(lock_path):
             with suppress(OSError):
                 lock_path.unlink()
         lock.release()

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 import bowsaw as bs
 from bowsaw.checkpoint import short_digest
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.images.decode import read_picture
+from bowsaw.images.decode import read_image
 
 RANDOM = np.random.default_rng(2)
 
@@ -95,7 +95,7 @@ def test_a_stack_of_pictures_is_a_list_of_them():
 def test_large_pictures_are_made_smaller():
     (grey,) = pictures((400, 640))
     bags = bs.DenseSift(max_side=160).transform([grey])
-    smaller = read_picture(grey, max_side=160).grey
+    smaller = read_image(grey, max_side=160).grey
     assert smaller.shape == (100, 160)
     np.testing.assert_array_equal(bags[0], bs.DenseSift().describe(smaller)[0])
     whole = bs.DenseSift(max_side=None).transform([grey])
@@ -266,7 +266,7 @@ def test_fitting_checks_and_learns_nothing():
         ({"min_contrast": "much"}, "min_contrast must be a finite number"),
         ({"dtype": "float64"}, "dtype must be 'uint8' or 'float32'; got 'float64'"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'empty'; got 'ignore'"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number other than 0"),
+        ({"n_jobs": 0}, "n_jobs must be an integer other than 0"),
     ],
 )
 def test_parameters_out_of_range(parameters, message):

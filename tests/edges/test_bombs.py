@@ -16,7 +16,7 @@ import pytest
 import bowsaw as bs
 from bowsaw.errors import FormatError, ImageError, ParameterError
 from bowsaw.formats.bounded import allowance
-from bowsaw.images.decode import read_picture
+from bowsaw.images.decode import read_image
 from bowsaw.store.histograms import read_histograms
 
 BIG = 200_000_000
@@ -142,9 +142,9 @@ def test_pictures_that_claim_too_many_pixels_are_not_decoded():
     jpeg = bytearray(
         bytes.fromhex("ffd8ffc0000b08ffffffff01011100ffda00080101003f00") + b"\xff\xd9"
     )
-    for data in (png(100_000, 100_000), bytes(jpeg), b"P5 99999 99999 255\n" + bytes(64)):
+    for data in (png(100_000, 100_000), bytes(jpeg)):
         with pytest.raises(ImageError, match=r"max_pixels|truncated"):
-            read_picture(data)
+            read_image(data)
 
 
 def test_json_of_a_classifier_nested_deeply_is_refused(tmp_path):

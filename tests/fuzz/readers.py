@@ -18,9 +18,8 @@ _ROOMS = {
     ),
     "runs": ("evaluation", "run-records", "run-page"),
     "pictures": (
-        *("picture-headers", "picture-png", "picture-jpeg", "picture-tiff", "picture-pnm"),
-        *("picture-bmp", "picture-webp", "picture-gif", "picture-jp2", "picture-hdr"),
-        *("picture-sun", "picture-avif"),
+        *("picture-headers", "picture-png", "picture-jpeg", "picture-tiff"),
+        *("picture-bmp", "picture-webp", "picture-gif"),
     ),
     "commands": ("command-line",),
 }

@@ -3,13 +3,14 @@ import pickle
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.images import ImageFolder
-from bowsaw.images.decode import read_picture
+from bowsaw.images.decode import read_image
 from bowsaw.images.folder import PRESETS
 
 
@@ -95,9 +96,9 @@ if sys.platform != "win32":  # where links need a privilege
         images = ImageFolder(tmp_path)
         assert images.relative_paths == ("cat/1.png", "cat/gone.png", "cat/self.png")
         with pytest.raises(ImageError, match="missing file"):
-            read_picture(images[1])
+            read_image(images[1])
         with pytest.raises(ImageError, match="cannot be read"):
-            read_picture(images[2])
+            read_image(images[2])
 
 
 if hasattr(os, "mkfifo"):
@@ -107,7 +108,7 @@ if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "cat" / "pipe.png")
         images = ImageFolder(tmp_path)
         with pytest.raises(ImageError, match="not a regular file"):
-            read_picture(images[1])
+            read_image(images[1])
 
 
 if sys.platform == "linux":  # elsewhere names are Unicode by rule
@@ -115,11 +116,12 @@ if sys.platform == "linux":  # elsewhere names are Unicode by rule
     def test_names_that_are_not_utf8(tmp_path):
         folder = os.fsencode(tmp_path) + b"/caf\xe9"
         Path(os.fsdecode(folder)).mkdir()
-        Path(os.fsdecode(folder + b"/\xff.png")).write_bytes(b"P5 2 1 255 ab")
+        encoded = cv2.imencode(".png", np.array([[97, 98]], np.uint8))[1].tobytes()
+        Path(os.fsdecode(folder + b"/\xff.png")).write_bytes(encoded)
         images = ImageFolder(tmp_path)
         assert len(images.classes) == 1
         assert os.fsencode(images.paths[0]) == folder + b"/\xff.png"
-        assert read_picture(images[0]).grey.tolist() == [[97, 98]]
+        assert read_image(images[0]).grey.tolist() == [[97, 98]]
         assert "1 classes" in repr(images)
         with pytest.raises(DataError, match="has 1 images"):
             images.split(codebook=0, train=1)

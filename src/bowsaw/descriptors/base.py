@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.images.decode import Picture, read_picture
+from bowsaw.images.decode import GreyImage, read_image
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import CallbackSupport, Progress, fit_task, with_callbacks
 from bowsaw.validation import check_int
@@ -81,9 +81,9 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
             check_int(self.max_side, "max_side", 1, remedy="Give pixels, or None.")
         check_int(self.max_pixels, "max_pixels", 1)
 
-    def load(self, source: Any) -> Picture:
+    def load(self, source: Any) -> GreyImage:
         """Read one picture as this descriptor wants it, or raise an ImageError with the reason."""
-        picture = read_picture(source, max_side=self.max_side, max_pixels=self.max_pixels)
+        picture = read_image(source, max_side=self.max_side, max_pixels=self.max_pixels)
         side = min(picture.grey.shape)
         if side < self.min_side:
             raise ImageError(

@@ -1,32 +1,30 @@
-"""Reading one picture safely: 8-bit grey, upright, not larger than asked for.
+"""Reading one image safely: 8-bit grey, upright, not larger than asked for.
 
-Folders of images hold surprises: empty files, downloads cut in half, a video among the photographs,
-a kilobyte that unfolds to ten thousand million pixels, photographs lying on their side. A picture
-that is silently wrong poisons a codebook and nobody notices, so ``read_picture`` either returns
-what a person would see, or raises an ImageError with a short reason.
+Folders of images hold empty files, downloads cut in half, videos, files of a kilobyte that unfold
+to ten thousand million pixels, and photographs lying on their side. An image that is silently wrong
+spoils a codebook, so ``read_image`` either returns what a viewer would show, or raises an
+ImageError with a short reason.
 
 Order of the steps, each before the next may cost anything:
 
-1. the first bytes must announce a format that OpenCV reads, or the rest is not even loaded;
-2. the header must claim at most ``max_pixels`` pixels. OpenCV's own limit is fixed when it is
-   imported and far too high for a desktop, so the size is read here, by ``headers``, for every
-   format; a format whose header is not understood is refused, never tried;
+1. the first bytes must announce a known format, or the rest is not loaded;
+2. the header must claim at most ``max_pixels`` pixels. OpenCV's own limit is fixed at import and
+   far too high for a desktop, so ``headers`` reads the size of every format;
 3. all data that the header promises must be there;
-4. OpenCV decodes, the values become 8-bit grey, the picture is turned upright and made smaller.
+4. OpenCV decodes, the values become 8-bit grey, the image is rotated upright and reduced.
 
 What the values become:
 
-- colour is weighted to luma by OpenCV. JPEGs, nearly all of real collections, hand over the luma
-  that they store, which is exact and a third cheaper than going through colours;
+- colour is weighted to luma by OpenCV. JPEGs return the luma that they store, which is exact and a
+  third cheaper than converting colours;
 - black to white of any depth becomes 0 to 255, rounded: 65535 is 255, not 65535 // 256;
-- transparent pixels show a white page behind them. The colours hidden under full transparency are
-  leftovers of an editor, and never shine through;
-- floating-point values must be between 0 and 1. Others (radiance, heights) have no black and white
-  until a person has chosen them.
+- transparent pixels are shown on white. Colours hidden under full transparency never appear;
+- floating-point values must be between 0 and 1. Others (radiance, heights) have no defined black
+  and white.
 
 OpenCV's log is silenced while it decodes, since each complaint becomes an ImageError; libjpeg and
-libpng may still print a line of their own about a damaged file, which only redirecting the standard
-error of the whole process could stop.
+libpng may still print a line about a damaged file, which only redirecting the standard error of the
+process could stop.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ import threading
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import cv2
@@ -45,31 +42,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.checkpoint import short_digest
-from bowsaw.errors import DataError, ImageError, ParameterError
+from bowsaw.errors import DataError, ImageError
 from bowsaw.images.headers import SNIFF_BYTES, Header, Unreadable, read_header, sniff
+from bowsaw.validation import check_int
 
 Source = str | PathLike[str] | bytes | NDArray[Any]
-"""A file's path, a file's content, or a picture that is already an array."""
+"""A file's path, a file's content, or an image that is already an array."""
 
-_BYTES_A_PIXEL = 16
-_BYTES_BESIDE = 64 << 20
-"""A file may have so many bytes a pixel allowed, and so many beside them (profiles, previews)."""
+_BYTES_PER_PIXEL = 16
+_EXTRA_BYTES = 64 << 20
+"""The most bytes of a file: so many per allowed pixel, plus these (profiles, previews)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """A picture as descriptors see it.
+class GreyImage:
+    """An image as descriptors use it.
 
     Attributes
     ----------
     path : str
-        Where it came from; ``"<array>"`` or ``"<bytes>"`` when it was no file.
+        The file, or ``"<array>"`` or ``"<bytes>"``.
     grey : ndarray of uint8, shape (height, width)
         Black 0, white 255; C-contiguous. May be the array that was given, so do not write to it.
     digest : int
         A 64-bit name of the file's content, or of the array's values, shape and dtype.
     original_size : tuple of int
-        Width and height before it was made smaller, after it was turned upright.
+        Width and height upright, before the image was reduced.
     """
 
     path: str
@@ -78,48 +76,47 @@ class Picture:
     original_size: tuple[int, int]
 
 
-def read_picture(
+def read_image(
     source: Source, *, max_side: int | None = 300, max_pixels: int = 100_000_000
-) -> Picture:
-    """Read a picture as 8-bit grey, upright, with its longest side at most ``max_side``.
+) -> GreyImage:
+    """Read an image as 8-bit grey, upright, with its longest side at most ``max_side``.
 
     Parameters
     ----------
     source : path-like, bytes or ndarray
         A file, the content of one, or an array: grey ``(height, width)``, RGB or RGBA ``(height,
         width, 3 or 4)`` of uint8, uint16, bool, or float32 or float64 between 0 and 1. Of an
-        animation or a file of several pages the first picture is read.
+        animation or a file of several pages the first image is read.
     max_side : int or None, default=300
-        Pixels of the longest side. Larger pictures are shrunk by averaging areas; smaller ones are
+        Pixels of the longest side. Larger images are reduced by averaging areas; smaller ones are
         never enlarged. None keeps the size.
     max_pixels : int, default=100_000_000
         Files that claim more pixels than this are refused before they are decoded.
 
     Returns
     -------
-    Picture
+    GreyImage
 
     Raises
     ------
     ImageError
         The file is missing, a folder, empty, not an image, truncated, damaged or too large; the
-        array is not a picture. ``reason`` says which.
+        array is not an image. ``reason`` says which.
 
     Examples
     --------
     >>> import numpy as np
-    >>> picture = read_picture(np.zeros((600, 1200, 3)), max_side=300)
-    >>> picture.grey.shape, picture.grey.dtype, picture.original_size
+    >>> image = read_image(np.zeros((600, 1200, 3)), max_side=300)
+    >>> image.grey.shape, image.grey.dtype, image.original_size
     ((150, 300), dtype('uint8'), (1200, 600))
-    >>> read_picture("nowhere.jpg")
+    >>> read_image("nowhere.jpg")
     Traceback (most recent call last):
     ...
     bowsaw.errors.ImageError: nowhere.jpg: missing file.
     """
-    if max_side is not None and max_side < 1:
-        raise ParameterError(f"max_side must be at least 1 or None; got {max_side!r}.")
-    if max_pixels < 1:
-        raise ParameterError(f"max_pixels must be at least 1; got {max_pixels!r}.")
+    if max_side is not None:
+        check_int(max_side, "max_side", 1, remedy="Give pixels, or None.")
+    check_int(max_pixels, "max_pixels", 1)
     if isinstance(source, np.ndarray):
         path = "<array>"
     elif isinstance(source, bytes):
@@ -128,7 +125,7 @@ def read_picture(
         path = os.fsdecode(source)
     else:
         raise DataError(
-            f"a picture is a path, the bytes of a file or an array; got {type(source).__name__}. "
+            f"an image is a path, the bytes of a file or an array; got {type(source).__name__}. "
             "Convert it with numpy.asarray first."
         )
     try:
@@ -142,7 +139,7 @@ def read_picture(
     except Unreadable as error:
         raise ImageError(path, error.reason) from None
     height, width = grey.shape
-    return Picture(path, _shrunk(grey, max_side), digest, (width, height))
+    return GreyImage(path, _reduce(grey, max_side), digest, (width, height))
 
 
 def _content(path: str, max_pixels: int) -> bytes:
@@ -156,7 +153,7 @@ def _content(path: str, max_pixels: int) -> bytes:
             head = file.read(SNIFF_BYTES)
             if head:
                 sniff(head)
-            if info.st_size > max_pixels * _BYTES_A_PIXEL + _BYTES_BESIDE:
+            if info.st_size > max_pixels * _BYTES_PER_PIXEL + _EXTRA_BYTES:
                 raise Unreadable(
                     f"{info.st_size:,} bytes, more than {max_pixels:,} pixels (max_pixels) can need"
                 )
@@ -179,11 +176,11 @@ def _decode(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
             f"{header.width}×{header.height} pixels, more than the limit of {max_pixels:,} "
             "(max_pixels)"
         )
-    if not header.whole:
+    if not header.complete:
         raise Unreadable("truncated")
     # IMREAD_GRAYSCALE is quickest, but drops transparency and the low bits of 16, and fails on
-    # floating point. A JPEG has none of these to lose.
-    mode = cv2.IMREAD_GRAYSCALE if header.kind == "jpeg" else cv2.IMREAD_UNCHANGED
+    # floating point. A JPEG has none of these.
+    mode = cv2.IMREAD_GRAYSCALE if header.format == "jpeg" else cv2.IMREAD_UNCHANGED
     try:
         with _quiet:
             pixels: NDArray[Any] | None = cv2.imdecode(
@@ -196,11 +193,11 @@ def _decode(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
     return _upright(_grey(pixels, cv2.COLOR_BGR2GRAY, header), header.orientation)
 
 
-_PLAIN = Header("array", 1, 1, whole=True)
+_PLAIN = Header("array", 1, 1, complete=True)
 
 
 def _grey(pixels: NDArray[Any], conversion: int, header: Header = _PLAIN) -> NDArray[np.uint8]:
-    """Return decoded values as 8-bit grey over a white page."""
+    """Return decoded values as 8-bit grey over white."""
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
     if np.issubdtype(pixels.dtype, np.floating):
         low, high = float(pixels.min()), float(pixels.max())
@@ -234,7 +231,7 @@ def _to_8_bits(values: NDArray[Any], white: int) -> NDArray[np.uint8]:
 
 
 def _upright(grey: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Undo the turn that EXIF orientation tells."""
+    """Apply an EXIF orientation."""
     if orientation in (5, 6, 7, 8):
         grey = grey.T
     if orientation in (2, 3, 6, 7):
@@ -244,7 +241,7 @@ def _upright(grey: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(grey)
 
 
-def _shrunk(grey: NDArray[np.uint8], max_side: int | None) -> NDArray[np.uint8]:
+def _reduce(grey: NDArray[np.uint8], max_side: int | None) -> NDArray[np.uint8]:
     height, width = grey.shape
     longest = max(height, width)
     if max_side is None or longest <= max_side:
@@ -254,11 +251,11 @@ def _shrunk(grey: NDArray[np.uint8], max_side: int | None) -> NDArray[np.uint8]:
 
 
 def _checked(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array as OpenCV can take it, or say why it is no picture."""
+    """Return an array as OpenCV can take it, or raise with the reason why it is not an image."""
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
         raise Unreadable(
             f"shape {array.shape}, where (height, width), (height, width, 3) or (height, width, 4) "
-            "is a picture"
+            "is an image"
         )
     if array.size == 0:
         raise Unreadable(f"shape {array.shape}, which has no pixels")
@@ -267,7 +264,7 @@ def _checked(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.type not in (np.uint8, np.uint16, np.float32, np.float64):
         raise Unreadable(
             f"values of type {array.dtype}, where uint8, uint16, bool or float between 0 and 1 "
-            "is a picture"
+            "is an image"
         )
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
@@ -291,12 +288,7 @@ class _Quiet:
                 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
             self._inside += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:

@@ -22,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain, islice
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,6 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from bowsaw.errors import ParameterError
-from bowsaw.validation import check_int
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,9 +57,11 @@ def effective_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    jobs = check_int(n_jobs, "n_jobs", -(2**31), remedy="Give threads, or -1 for every core.")
-    if jobs == 0:
-        raise ParameterError("n_jobs must not be 0. Give threads, or -1 for every core.")
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ParameterError(
+            f"n_jobs must be an integer other than 0 (-1 for every core); got {n_jobs!r}."
+        )
+    jobs = int(n_jobs)
     return jobs if jobs > 0 else max(1, available_cores() + 1 + jobs)
 
 

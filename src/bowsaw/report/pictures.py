@@ -35,7 +35,7 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.comparison.records import Line
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.images.decode import read_picture
+from bowsaw.images.decode import read_image
 from bowsaw.nearest.search import nearest_words
 from bowsaw.parallel import ordered_map
 from bowsaw.report.lines import checked_codes, is_sift
@@ -287,7 +287,7 @@ class Album:
         """Return a picture, ``(height, width)``; None if it is not there, or another."""
         width, height = self._sizes[row].tolist()
         try:
-            picture = read_picture(self._root / self._paths[row], max_side=max(width, height))
+            picture = read_image(self._root / self._paths[row], max_side=max(width, height))
         except ImageError:
             return None
         is_same = self._digests is not None and picture.digest == int(self._digests[row])
