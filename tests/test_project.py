@@ -156,5 +156,5 @@ def test_no_tracked_file_names_a_machine_or_a_registry():
     assert found == []
 
 
-def test_lint_keeps_the_order_of_the_rooms():
+def test_lint_keeps_the_layers():
     assert "lint-imports" in (TOP / "Makefile").read_text("utf-8")
