@@ -1,4 +1,4 @@
-"""All readers under test, by name; a module is imported when one of its readers is asked for."""
+"""All readers under test, by name; their modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tests.fuzz.engine import Reader
 
-_ROOMS = {
+_MODULES = {
     "vocabularies": (
         *("codebook-safetensors", "codebook-npy", "codebook-npz"),
         *("codebook-opencv-yml", "codebook-opencv-xml", "codebook-opencv-json"),
@@ -23,17 +23,17 @@ _ROOMS = {
     ),
     "commands": ("command-line",),
 }
-NAMES = tuple(name for names in _ROOMS.values() for name in names)
+NAMES = tuple(name for names in _MODULES.values() for name in names)
 
 
 def reader_named(name: str) -> Reader:
     """Return a reader."""
-    room = next(room for room, names in _ROOMS.items() if name in names)
-    readers = import_module(f"tests.fuzz.subjects.{room}").READERS
+    module = next(module for module, names in _MODULES.items() if name in names)
+    readers = import_module(f"tests.fuzz.subjects.{module}").READERS
     return next(reader for reader in readers if reader.name == name)
 
 
-def readers_in_all_rooms() -> list[str]:
+def all_readers() -> list[str]:
     """Return the names of the readers that the modules have."""
-    rooms = [import_module(f"tests.fuzz.subjects.{room}").READERS for room in _ROOMS]
-    return [reader.name for readers in rooms for reader in readers]
+    found = [import_module(f"tests.fuzz.subjects.{module}").READERS for module in _MODULES]
+    return [reader.name for readers in found for reader in readers]
