@@ -1,22 +1,17 @@
-"""Moving the descriptors of segments when words come and go: arrays in, arrays out.
+"""Ranked lists under moves of words: arrays in, arrays out.
 
 A *segment* is a run of whole bags with an inverted index of its own, in which descriptors are
-numbered from its first, so that two bytes suffice. Segments can be worked on by several threads:
-they share no entry of any array but ``column`` and ``held``, which are read, and ``touched``, in
-which all write the same.
+numbered from its first, so that two bytes suffice. Several threads can work on segments: they share
+no entry of any array but ``column`` and ``held``, which are read, and ``touched``, in which all
+write the same.
 
-A move can be taken back: it writes down the place and the word that each descriptor had before, in
-order, as often as it changes them. ``past_rows``, ``past_ranks`` and ``past_codes`` are that
-journal, with room for every index entry of the words that come and go; ``n_past`` says how full it
-is.
-
-``rank`` is each descriptor's place in its ranked list, ``FAR`` where no listed word is kept, and
-``code`` its word (a position; n_words for none). ``column`` gives the column of a word, -1 for a
-pruned one and for n_words; ``held`` is the same but outgoing words still have theirs. ``table`` is
-(n_columns, n_bags).
+A move can be undone: it writes down the rank and the word that each descriptor had before, in
+order, as often as it changes them (``Journal``).
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,13 +20,152 @@ from numpy.typing import NDArray
 FAR = np.uint8(255)
 
 DEEP = 32
-"""Entries of ranks from this on are kept apart: with many words kept, no code is that deep."""
+"""Entries of ranks from this on are stored apart: with many words kept, no code is that deep."""
 
 BLOCK_ROWS = 4096
 
 BATCH = 32
-"""How many places in memory are asked for at once. What is read then is summed up and never used,
-but for a comparison that always fails: without one, the compiler would see that nobody needs it."""
+"""How many places in memory are requested at once. The values read are summed up and never used
+but for a comparison that always fails, so that the compiler does not remove the reads."""
+
+
+class Index(NamedTuple):
+    """The inverted lists: the (descriptor, rank) entries of each word, segment by segment.
+
+    Segment s has the descriptors ``rows[s]`` to ``rows[s + 1]`` and the bags ``bags[s]`` to
+    ``bags[s + 1]``. Its entries of word w with ranks below ``DEEP`` begin at ``starts[s, 2 w]``,
+    the others at ``starts[s, 2 w + 1]``.
+    """
+
+    bags: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    entry_rows: NDArray[Any]
+    entry_ranks: NDArray[np.uint8]
+
+
+class Descriptors(NamedTuple):
+    """Per descriptor: its ranked list, bag, rank, word and score.
+
+    ``rank`` is its place in the list, ``FAR`` where no listed word is kept. ``code`` is the
+    position of its word, n_words for none. ``score`` is that of the word of a far descriptor; two
+    scores within ``margin`` are too close for float32.
+    """
+
+    lists: NDArray[Any]
+    bag_of: NDArray[np.int32]
+    rank: NDArray[np.uint8]
+    code: NDArray[np.int32]
+    score: NDArray[np.float32]
+    margin: NDArray[np.float32]
+
+
+class Counts(NamedTuple):
+    """The histograms, ``(n_columns, n_bags)``, as shares of the bags' sizes or as counts."""
+
+    as_counts: bool
+    sizes: NDArray[np.float32]
+    table: NDArray[np.float32]
+    touched: NDArray[np.uint8]
+
+
+class Move(NamedTuple):
+    """A move: words with their columns, and the columns of all words.
+
+    ``column`` is -1 for a pruned word and for n_words; ``held`` is the same but removed words still
+    have their columns.
+    """
+
+    removed: NDArray[np.int64]
+    removed_columns: NDArray[np.int64]
+    added: NDArray[np.int64]
+    added_columns: NDArray[np.int64]
+    column: NDArray[np.int32]
+    held: NDArray[np.int32]
+
+
+class Journal(NamedTuple):
+    """What descriptors had before a move, in the order in which it changed them."""
+
+    rows: NDArray[np.int32]
+    ranks: NDArray[np.uint8]
+    codes: NDArray[np.int32]
+
+
+# -- from scratch ----------------------------------------------------------------------------------
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def invert(
+    lists: NDArray[Any],
+    starts: NDArray[np.int64],
+    rows: NDArray[Any],
+    ranks: NDArray[np.uint8],
+) -> None:
+    """Write the inverted index of a segment; ``starts``, (2 n_words + 3,), is relative to it."""
+    starts[:] = 0
+    for i in range(lists.shape[0]):
+        for r in range(lists.shape[1]):
+            starts[2 * lists[i, r] + (1 if r < DEEP else 2)] += 1
+    for k in range(len(starts) - 1):
+        starts[k + 1] += starts[k]
+    place = starts.copy()
+    for i in range(lists.shape[0]):
+        for r in range(lists.shape[1]):
+            k = 2 * lists[i, r] + (0 if r < DEEP else 1)
+            e = place[k]
+            rows[e] = i
+            ranks[e] = r
+            place[k] = e + 1
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def first_kept(
+    lists: NDArray[Any],
+    column: NDArray[np.int32],
+    rank: NDArray[np.uint8],
+    code: NDArray[np.int32],
+    far: NDArray[np.int32],
+    tally: NDArray[np.int64],
+) -> None:
+    """Find each descriptor's first kept word; collect those without one.
+
+    ``tally`` becomes their number and the number of ranks from ``DEEP`` on, the far ones included.
+    """
+    n_none = len(column) - 1
+    n_far = 0
+    n_deep = 0
+    for i in range(len(rank)):
+        here = FAR
+        word = n_none
+        for r in range(lists.shape[1]):
+            if column[lists[i, r]] >= 0:
+                here = np.uint8(r)
+                word = lists[i, r]
+                break
+        rank[i] = here
+        code[i] = word
+        n_deep += 1 if here >= DEEP else 0
+        if here == FAR:
+            far[n_far] = i
+            n_far += 1
+    tally[0] = n_far
+    tally[1] = n_deep
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def fill(
+    code: NDArray[np.int32],
+    bag_of: NDArray[np.int32],
+    column: NDArray[np.int32],
+    sizes: NDArray[np.float32],
+    table: NDArray[np.float32],
+) -> None:
+    """Count every descriptor for its word, and divide."""
+    table[:] = 0
+    for i in range(len(code)):
+        table[column[code[i]], bag_of[i]] += np.float32(1)
+    to_shares(sizes, table)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -50,57 +184,49 @@ def to_shares(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
             table[c, b] = table[c, b] / sizes[b]
 
 
-@njit(nogil=True, error_model="numpy", cache=True, inline="always")
-def _add(
-    c: int,
-    b: int,
-    amount: float,
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
-) -> None:
-    """Change a count of which the table has the share, or the count itself if that is ``often``.
+# -- moves -----------------------------------------------------------------------------------------
 
-    The share of a count below 2²², times the size, is within half a unit of the count: so it need
-    not be kept besides, and a move touches one place of memory instead of two.
+
+@njit(nogil=True, error_model="numpy", cache=True, inline="always")
+def _add(c: int, b: int, amount: float, counts: Counts) -> None:
+    """Change a count of which the table has the share, or the count itself if ``as_counts``.
+
+    The share of a count below 2²², times the size, is within half a unit of the count: no second
+    table of counts is needed, and a move touches one place of memory instead of two.
     """
-    if often:
+    table, sizes, touched = counts.table, counts.sizes, counts.touched
+    if counts.as_counts:
         table[c, b] += np.float32(amount)
     else:
         table[c, b] = (np.rint(table[c, b] * sizes[b]) + np.float32(amount)) / sizes[b]
-    # Written once: a line of memory that two threads write goes to and fro between their caches.
+    # Written once: a cache line that two threads write moves between their caches.
     if touched[c] == 0:
         touched[c] = 1
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _release(
-    words: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    entry_rows: NDArray[np.uint16],
-    entry_ranks: NDArray[np.uint8],
-    lists: NDArray[np.uint16],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    first_row: int,
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
+def _remove_words(
+    segment: int,
+    index: Index,
+    move: Move,
+    descriptors: Descriptors,
+    counts: Counts,
     tally: NDArray[np.int64],
-    past_rows: NDArray[np.int32],
-    past_ranks: NDArray[np.uint8],
-    past_codes: NDArray[np.int32],
+    journal: Journal,
     n_past: int,
 ) -> int:
-    """Let the descriptors of outgoing words walk on to the next kept word of their lists.
+    """Move the descriptors of removed words on to the next kept word of their lists.
 
-    Those that find none become far, without a word for now. Returns how full the journal is.
+    Those without one become far, without a word for now. Returns the entries of the journal.
     """
+    lists, rank, code, bag_of = (
+        descriptors.lists,
+        descriptors.rank,
+        descriptors.code,
+        descriptors.bag_of,
+    )
+    column, words, starts = move.column, move.removed, index.starts[segment]
+    first_row = index.rows[segment]
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
     last = 2 if tally[1] else 1
@@ -116,13 +242,13 @@ def _release(
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
-                i = first_row + entry_rows[at]
+                i = first_row + index.entry_rows[at]
                 mine[n] = i
-                n += 1 if rank[i] == entry_ranks[at] else 0
+                n += 1 if rank[i] == index.entry_ranks[at] else 0
             e = stop
             for a in range(n):
-                # Lists lie far apart in memory. Asked for one by one, each would be waited for; so
-                # a batch is touched first, and memory answers many questions in the time of one.
+                # Lists lie far apart in memory. A batch is touched first, so that the reads
+                # overlap instead of waiting for each other.
                 if a % BATCH == 0:
                     for ahead in range(a, a + BATCH if a + BATCH < n else n):
                         i = mine[ahead]
@@ -140,10 +266,10 @@ def _release(
                         word = lists[i, r]
                         break
                 b = bag_of[i]
-                _add(columns[j], b, -1, often, sizes, table, touched)
-                past_rows[n_past] = i
-                past_ranks[n_past] = rank[i]
-                past_codes[n_past] = code[i]
+                _add(move.removed_columns[j], b, -1, counts)
+                journal.rows[n_past] = i
+                journal.ranks[n_past] = rank[i]
+                journal.codes[n_past] = code[i]
                 n_past += 1
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
@@ -151,38 +277,30 @@ def _release(
                 if here == FAR:
                     n_far += 1
                 else:
-                    _add(column[word], b, 1, often, sizes, table, touched)
+                    _add(column[word], b, 1, counts)
     tally[0] += n_far
     tally[1] += n_deep
     return n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _claim(
-    words: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    entry_rows: NDArray[np.uint16],
-    entry_ranks: NDArray[np.uint8],
-    bag_of: NDArray[np.int32],
-    held: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    first_row: int,
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
+def _add_words(
+    segment: int,
+    index: Index,
+    move: Move,
+    descriptors: Descriptors,
+    counts: Counts,
     tally: NDArray[np.int64],
-    past_rows: NDArray[np.int32],
-    past_ranks: NDArray[np.uint8],
-    past_codes: NDArray[np.int32],
+    journal: Journal,
     n_past: int,
 ) -> int:
-    """Give each incoming word the descriptors that list it before their code.
+    """Give each added word the descriptors that list it before their code.
 
-    Returns how full the journal is.
+    Returns the entries of the journal.
     """
+    rank, code, bag_of = descriptors.rank, descriptors.code, descriptors.bag_of
+    words, starts = move.added, index.starts[segment]
+    first_row = index.rows[segment]
     last = 2 if tally[1] else 1
     n_far = 0
     n_deep = 0
@@ -195,159 +313,86 @@ def _claim(
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
                 mine[n] = at
-                n += 1 if entry_ranks[at] < rank[first_row + entry_rows[at]] else 0
+                n += 1 if index.entry_ranks[at] < rank[first_row + index.entry_rows[at]] else 0
             e = stop
             for a in range(n):
-                i = first_row + entry_rows[mine[a]]
+                i = first_row + index.entry_rows[mine[a]]
                 b = bag_of[i]
-                before = held[code[i]]
+                before = move.held[code[i]]
                 if before >= 0:
-                    _add(before, b, -1, often, sizes, table, touched)
-                here = entry_ranks[mine[a]]
-                past_rows[n_past] = i
-                past_ranks[n_past] = rank[i]
-                past_codes[n_past] = code[i]
+                    _add(before, b, -1, counts)
+                here = index.entry_ranks[mine[a]]
+                journal.rows[n_past] = i
+                journal.ranks[n_past] = rank[i]
+                journal.codes[n_past] = code[i]
                 n_past += 1
                 n_far -= 1 if rank[i] == FAR else 0
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = words[j]
-                _add(columns[j], b, 1, often, sizes, table, touched)
+                _add(move.added_columns[j], b, 1, counts)
     tally[0] += n_far
     tally[1] += n_deep
     return n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def move(
+def follow_lists(
     begin: int,
     end: int,
-    first_rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    entry_rows: NDArray[np.uint16],
-    entry_ranks: NDArray[np.uint8],
-    out: NDArray[np.int64],
-    out_columns: NDArray[np.int64],
-    in_: NDArray[np.int64],
-    in_columns: NDArray[np.int64],
-    lists: NDArray[np.uint16],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    held: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
+    index: Index,
+    move: Move,
+    descriptors: Descriptors,
+    counts: Counts,
     tally: NDArray[np.int64],
-    past_rows: NDArray[np.int32],
-    past_ranks: NDArray[np.uint8],
-    past_codes: NDArray[np.int32],
+    journal: Journal,
 ) -> tuple[int, int]:
     """Follow a move in segments ``begin`` to ``end`` as far as lists go.
 
-    ``starts`` and ``tally`` have a row a segment; the tally of far and deep descriptors follows.
-    Returns how many are far, and how full the journal is.
+    ``tally`` has per segment the far and the deep descriptors. The journal has space for every
+    index entry of the moved words. Returns the far descriptors and the entries of the journal.
     """
     n_far = 0
     n_past = 0
     for s in range(begin, end):
-        n_past = _release(
-            out,
-            out_columns,
-            starts[s],
-            entry_rows,
-            entry_ranks,
-            lists,
-            bag_of,
-            column,
-            rank,
-            code,
-            first_rows[s],
-            often,
-            sizes,
-            table,
-            touched,
-            tally[s],
-            past_rows,
-            past_ranks,
-            past_codes,
-            n_past,
-        )
-        n_past = _claim(
-            in_,
-            in_columns,
-            starts[s],
-            entry_rows,
-            entry_ranks,
-            bag_of,
-            held,
-            rank,
-            code,
-            first_rows[s],
-            often,
-            sizes,
-            table,
-            touched,
-            tally[s],
-            past_rows,
-            past_ranks,
-            past_codes,
-            n_past,
-        )
+        n_past = _remove_words(s, index, move, descriptors, counts, tally[s], journal, n_past)
+        n_past = _add_words(s, index, move, descriptors, counts, tally[s], journal, n_past)
         n_far += tally[s, 0]
     return n_far, n_past
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def settle(
+def assign_words(
     rows: NDArray[np.int32],
     words: NDArray[np.int32],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    held: NDArray[np.int32],
-    code: NDArray[np.int32],
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
+    move: Move,
+    descriptors: Descriptors,
+    counts: Counts,
 ) -> None:
     """Give far descriptors their new words."""
+    code = descriptors.code
     for a in range(len(rows)):
         i = rows[a]
-        b = bag_of[i]
-        before = held[code[i]]
+        b = descriptors.bag_of[i]
+        before = move.held[code[i]]
         if before >= 0:
-            _add(before, b, -1, often, sizes, table, touched)
-        _add(column[words[a]], b, 1, often, sizes, table, touched)
+            _add(before, b, -1, counts)
+        _add(move.column[words[a]], b, 1, counts)
         code[i] = words[a]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def take_back(
-    rows: NDArray[np.int32],
-    ranks: NDArray[np.uint8],
-    codes: NDArray[np.int32],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    held: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    often: bool,
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-    touched: NDArray[np.uint8],
-) -> None:
+def restore(journal: Journal, move: Move, descriptors: Descriptors, counts: Counts) -> None:
     """Give descriptors the ranks and words of a journal, the last entry first."""
-    for a in range(len(rows) - 1, -1, -1):
-        i = rows[a]
-        b = bag_of[i]
-        now = column[code[i]]
-        before = held[codes[a]]
+    rank, code = descriptors.rank, descriptors.code
+    for a in range(len(journal.rows) - 1, -1, -1):
+        i = journal.rows[a]
+        b = descriptors.bag_of[i]
+        now = move.column[code[i]]
+        before = move.held[journal.codes[a]]
         if now >= 0:
-            _add(now, b, -1, often, sizes, table, touched)
+            _add(now, b, -1, counts)
         if before >= 0:
-            _add(before, b, 1, often, sizes, table, touched)
-        rank[i] = ranks[a]
-        code[i] = codes[a]
+            _add(before, b, 1, counts)
+        rank[i] = journal.ranks[a]
+        code[i] = journal.codes[a]

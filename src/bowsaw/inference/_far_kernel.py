@@ -1,34 +1,82 @@
-"""Finding words for far descriptors, of whose lists no word is kept: arrays in, arrays out.
-
-Names are those of ``_move_kernel``. ``score`` of a far descriptor is that of its word; two scores
-within ``margin`` are too close to tell. ``place`` and the arrays that begin with ``at`` are those
-of a ``Gathering``.
-"""
+"""Words for far descriptors, of whose lists no word is kept: arrays in, arrays out."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR
+from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR, Descriptors
 from bowsaw.nearest._ranking_kernel import comes_before
 from bowsaw.nearest._search_kernel import LOWEST, squared_distance
 
 N_ACROSS = 64
-"""Places of a block, fixed so that loops over a block need no code for what is left over."""
+"""Slots of a block, fixed so that loops over a block need no code for a remainder."""
+
+
+class Corpus(NamedTuple):
+    """Descriptors and words as they are, and the mean word that products are relative to."""
+
+    values: NDArray[Any]
+    centre: NDArray[np.float32]
+    exact_words: NDArray[np.float32]
+
+
+class KeptWords(NamedTuple):
+    """The kept words, ascending: relative to the mean word of the full codebook, and as is."""
+
+    positions: NDArray[np.int64]
+    words: NDArray[np.float32]
+    half_norms: NDArray[np.float32]
+    exact: NDArray[np.float32]
+
+
+class AddedWords(NamedTuple):
+    """The words that a move adds, as they are compared with far descriptors."""
+
+    positions: NDArray[np.int64]
+    words: NDArray[np.float32]
+    half_norms: NDArray[np.float32]
+    sketched: NDArray[np.float32]
+    slack: NDArray[np.float32]
+
+
+class Slots(NamedTuple):
+    """The slots of far descriptors: see ``far_blocks``.
+
+    Segment s has the slots from ``starts[s]`` on, of which ``n_assigned[s]`` are in use. Per slot:
+    its descriptor, the descriptor's word, the score that another word must reach, and its sketch.
+    ``of_row`` is the slot of a descriptor, -1 for none.
+    """
+
+    starts: NDArray[np.int64]
+    n_assigned: NDArray[np.int64]
+    of_row: NDArray[np.int32]
+    row: NDArray[np.int32]
+    code: NDArray[np.int32]
+    least: NDArray[np.float32]
+    rest: NDArray[np.float32]
+    sketch: NDArray[np.int8]
+
+
+class Changes(NamedTuple):
+    """Far descriptors that lost their word; those that an added word wins, with the score before."""
+
+    lost: NDArray[np.int32]
+    won: NDArray[np.int32]
+    winners: NDArray[np.int32]
+    won_from: NDArray[np.float32]
+
+
+# -- a search of all kept words --------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def centre_rows(
-    values: NDArray[np.uint8],
-    rows: NDArray[np.int32],
-    centre: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
+def centre_rows(corpus: Corpus, rows: NDArray[np.int32], out: NDArray[np.float32]) -> None:
     """Write some descriptors relative to the mean word."""
+    values, centre = corpus.values, corpus.centre
     ignored = 0.0
     for a in range(len(rows)):
         if a % BATCH == 0:
@@ -74,17 +122,16 @@ def best_of_rows(
 @njit(nogil=True, error_model="numpy", cache=True)
 def settle_doubts(
     products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
+    kept: KeptWords,
     rows: NDArray[np.int32],
     margin: NDArray[np.float32],
     best: NDArray[np.float32],
-    values: NDArray[np.uint8],
-    exact_words: NDArray[np.float32],
+    values: NDArray[Any],
     code: NDArray[np.int32],
 ) -> None:
     """Decide by exact distances where ``code`` is -1; the lowest word on a tie.
 
-    ``exact_words`` are those of ``products``. Words that are no rival by their score are left out.
+    Words whose score rules them out are skipped.
     """
     for a in range(len(rows)):
         if code[a] >= 0:
@@ -92,103 +139,87 @@ def settle_doubts(
         row = values[rows[a]].astype(np.float32)
         least = best[a] - margin[rows[a]]
         nearest = np.inf
-        for j in range(len(half_norms)):
-            if products[j, a] - half_norms[j] >= least:
-                distance = squared_distance(row, exact_words[j])
+        for j in range(len(kept.half_norms)):
+            if products[j, a] - kept.half_norms[j] >= least:
+                distance = squared_distance(row, kept.exact[j])
                 if distance < nearest:
                     nearest = distance
                     code[a] = j
 
 
-@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _product(
-    values: NDArray[np.uint8],
-    i: int,
-    centre: NDArray[np.float32],
-    words: NDArray[np.float32],
-    j: int,
-) -> Any:
-    total = np.float32(0)
-    row = values[i]
-    word = words[j]
-    for d in range(len(row)):
-        total += (np.float32(row[d]) - centre[d]) * word[d]
-    return total
+# -- slots -----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def seat(
+def assign_slots(
     rows: NDArray[np.int32],
     segment: int,
     first_rows: NDArray[np.int64],
     sketch: NDArray[np.int8],
     rest: NDArray[np.float32],
     rank: NDArray[np.uint8],
-    place: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    n_seated: NDArray[np.int64],
-    at_row: NDArray[np.int32],
-    at_rest: NDArray[np.float32],
-    at_sketch: NDArray[np.int8],
+    slots: Slots,
 ) -> None:
-    """Give places to the far among these that have none.
+    """Assign slots to the far ones of these descriptors that have none.
 
     They are in the order of segments, and none is before ``segment``.
     """
     for a in range(len(rows)):
         i = rows[a]
-        if rank[i] != FAR or place[i] >= 0:
+        if rank[i] != FAR or slots.of_row[i] >= 0:
             continue
         while i >= first_rows[segment + 1]:
             segment += 1
-        at = starts[segment] + n_seated[segment]
-        n_seated[segment] += 1
-        place[i] = at
-        at_row[at] = i
-        at_rest[at] = rest[i]
+        at = slots.starts[segment] + slots.n_assigned[segment]
+        slots.n_assigned[segment] += 1
+        slots.of_row[i] = at
+        slots.row[at] = i
+        slots.rest[at] = rest[i]
         row = sketch[i]
-        block = at_sketch[at // N_ACROSS]
+        block = slots.sketch[at // N_ACROSS]
         for p in range(len(row)):
             block[p, at % N_ACROSS] = row[p]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def note(
-    rows: NDArray[np.int32],
-    margin: NDArray[np.float32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    score: NDArray[np.float32],
-    place: NDArray[np.int32],
-    at_code: NDArray[np.int32],
-    at_least: NDArray[np.float32],
-) -> None:
-    """Write down the words and scores of the far among these that have places.
+def write_slots(rows: NDArray[np.int32], descriptors: Descriptors, slots: Slots) -> None:
+    """Write the words and scores of the far ones of these descriptors that have slots.
 
-    Not of others: when a move is taken back, who was far before finds its place as it left it.
+    Not of others: when a move is undone, a descriptor that was far before finds its slot unchanged.
     """
     for a in range(len(rows)):
         i = rows[a]
-        at = place[i]
-        if rank[i] == FAR and at >= 0:
-            at_code[at] = code[i]
-            at_least[at] = score[i] - margin[i]
+        at = slots.of_row[i]
+        if descriptors.rank[i] == FAR and at >= 0:
+            slots.code[at] = descriptors.code[i]
+            slots.least[at] = descriptors.score[i] - descriptors.margin[i]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def without_places(
-    rows: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    place: NDArray[np.int32],
-    out: NDArray[np.int32],
+def without_slots(
+    rows: NDArray[np.int32], rank: NDArray[np.uint8], slots: Slots, out: NDArray[np.int32]
 ) -> int:
-    """Collect the far among these that have no place."""
+    """Collect the far ones of these descriptors that have no slot."""
     n = 0
     for a in range(len(rows)):
-        if rank[rows[a]] == FAR and place[rows[a]] < 0:
+        if rank[rows[a]] == FAR and slots.of_row[rows[a]] < 0:
             out[n] = rows[a]
             n += 1
     return n
+
+
+# -- added words -----------------------------------------------------------------------------------
+
+
+@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+def _product(corpus: Corpus, i: int, words: NDArray[np.float32], j: int) -> Any:
+    total = np.float32(0)
+    row = corpus.values[i]
+    centre = corpus.centre
+    word = words[j]
+    for d in range(len(row)):
+        total += (np.float32(row[d]) - centre[d]) * word[d]
+    return total
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -218,95 +249,84 @@ def _bounds(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def challenge(
+def compare_added_words(
     begin: int,
     end: int,
-    words: NDArray[np.int64],
-    sketched: NDArray[np.float32],
-    slack: NDArray[np.float32],
-    in_words: NDArray[np.float32],
-    in_half_norms: NDArray[np.float32],
-    values: NDArray[np.uint8],
-    centre: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
+    added: AddedWords,
+    corpus: Corpus,
     column: NDArray[np.int32],
-    margin: NDArray[np.float32],
-    rank: NDArray[np.uint8],
-    score: NDArray[np.float32],
-    lost: NDArray[np.int32],
-    won: NDArray[np.int32],
-    winners: NDArray[np.int32],
-    won_from: NDArray[np.float32],
+    descriptors: Descriptors,
+    slots: Slots,
+    changes: Changes,
     n_lost: int,
-    starts: NDArray[np.int64],
-    n_seated: NDArray[np.int64],
-    at_row: NDArray[np.int32],
-    at_code: NDArray[np.int32],
-    at_least: NDArray[np.float32],
-    at_rest: NDArray[np.float32],
-    at_sketch: NDArray[np.int8],
 ) -> tuple[int, int]:
-    """Let incoming words stand against those of the far descriptors of segments begin to end.
+    """Compare added words with the words of the far descriptors of segments begin to end.
 
-    Collects the descriptors whose word is gone (``lost``, after the ``n_lost`` already there), and
-    those that an incoming word wins (``won``, with their ``winners`` and new scores; ``won_from``
-    gets the scores before). Most are ruled out by a bound; scores too close for float32 are settled
-    by exact distances, and on a tie the lower position wins. Places whose descriptors are far no
-    more are passed over.
+    Collects the descriptors whose word is removed (``lost``, after the ``n_lost`` already there),
+    and those that an added word wins; writes their new scores. Most are ruled out by a bound;
+    scores too close for float32 are settled by exact distances, and on a tie the lower position
+    wins. Slots whose descriptors are no longer far are skipped. Returns the numbers of both.
     """
+    rank, score, margin = descriptors.rank, descriptors.score, descriptors.margin
+    values = corpus.values
     bounds = np.empty(N_ACROSS, np.float32)
     found = np.empty(BLOCK_ROWS + 1, np.int64)
-    # Which of ``won`` a place is, from the first place of a block on.
+    # The index into ``won`` of each slot, from the first slot of a block on.
     entry = np.empty(BLOCK_ROWS, np.int64)
     ignored = 0.0
     n_won = 0
     for s in range(begin, end):
-        last = starts[s] + n_seated[s]
-        for first in range(starts[s], last, BLOCK_ROWS):
+        last = slots.starts[s] + slots.n_assigned[s]
+        for first in range(slots.starts[s], last, BLOCK_ROWS):
             stop = first + BLOCK_ROWS if first + BLOCK_ROWS < last else last
-            # Appending always and counting only some avoids branches that nobody can predict.
+            # Appending always and counting only some avoids unpredictable branches.
             n = 0
             for at in range(first, stop):
                 found[n] = at
-                n += 1 if column[at_code[at]] < 0 else 0
+                n += 1 if column[slots.code[at]] < 0 else 0
             for a in range(n):
-                lost[n_lost] = at_row[found[a]]
-                n_lost += 1 if rank[at_row[found[a]]] == FAR else 0
+                changes.lost[n_lost] = slots.row[found[a]]
+                n_lost += 1 if rank[slots.row[found[a]]] == FAR else 0
             entry[:] = -1
-            for j in range(len(words)):
-                ahead_by = slack[j]
-                half_norm = in_half_norms[j]
+            for j in range(len(added.positions)):
+                ahead_by = added.slack[j]
+                half_norm = added.half_norms[j]
                 n = 0
                 for at in range(first, stop, N_ACROSS):
                     some = slice(at, at + N_ACROSS)
-                    _bounds(at_sketch[at // N_ACROSS], at_rest[some], sketched[j], bounds)
-                    least = at_least[some]
+                    _bounds(
+                        slots.sketch[at // N_ACROSS], slots.rest[some], added.sketched[j], bounds
+                    )
+                    least = slots.least[some]
                     for b in range(N_ACROSS if at + N_ACROSS < stop else stop - at):
                         found[n] = at + b
                         n += 1 if bounds[b] + ahead_by - half_norm >= least[b] else 0
                 for a in range(n):
                     if a % BATCH == 0:
                         for ahead in range(a, a + BATCH if a + BATCH < n else n):
-                            i = at_row[found[ahead]]
+                            i = slots.row[found[ahead]]
                             ignored += float(values[i, 0])
                             ignored += float(values[i, values.shape[1] // 2])
                         if ignored == np.inf:
                             break
                     at = found[a]
-                    i = at_row[at]
-                    value = _product(values, i, centre, in_words, j) - half_norm
-                    if value < at_least[at] or rank[i] != FAR or column[at_code[at]] < 0:
+                    i = slots.row[at]
+                    value = _product(corpus, i, added.words, j) - half_norm
+                    if value < slots.least[at] or rank[i] != FAR or column[slots.code[at]] < 0:
                         continue
                     if value > score[i] + margin[i] or comes_before(
-                        values[i].astype(np.float32), exact_words, words[j], at_code[at]
+                        values[i].astype(np.float32),
+                        corpus.exact_words,
+                        added.positions[j],
+                        slots.code[at],
                     ):
                         if entry[at - first] < 0:
                             entry[at - first] = n_won
-                            won[n_won] = i
-                            won_from[n_won] = score[i]
+                            changes.won[n_won] = i
+                            changes.won_from[n_won] = score[i]
                             n_won += 1
-                        winners[entry[at - first]] = words[j]
+                        changes.winners[entry[at - first]] = added.positions[j]
                         score[i] = value
-                        at_code[at] = words[j]
-                        at_least[at] = value - margin[i]
+                        slots.code[at] = added.positions[j]
+                        slots.least[at] = value - margin[i]
     return n_lost, n_won

@@ -1,4 +1,4 @@
-"""Who inherits from pruned words, and the histograms that follow: arrays in, arrays out.
+"""Which words take over pruned ones, and the histograms that follow: arrays in, arrays out.
 
 Words are positions; lists are padded with ``n_words``, and ``column`` has an entry more for it, -1
 like that of a pruned word.
@@ -6,7 +6,7 @@ like that of a pruned word.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,9 +23,9 @@ def mix_columns(
     weights: NDArray[np.float64],
     table: NDArray[np.float32],
 ) -> None:
-    """Write each word's own row of ``full`` plus the weighted rows of its givers, in their order.
+    """Write each word's own row of ``full`` plus the weighted rows of its sources, in order.
 
-    Sums are in float64, so that rows of a thousand givers still sum to 1 in float32.
+    Sums are in float64, so that rows of a thousand sources still sum to 1 in float32.
     """
     n_bags = full.shape[1]
     total = np.empty(n_bags, np.float64)
@@ -33,7 +33,7 @@ def mix_columns(
         own = full[words[j]]
         for i in range(n_bags):
             total[i] = own[i]
-        # Four givers at a time: the rows come from far memory, and four can be on their way.
+        # Four sources at a time: the rows come from far memory, and four reads overlap.
         last = starts[j + 1]
         whole = last - (last - starts[j]) % 4
         for e in range(starts[j], whole, 4):
@@ -136,86 +136,91 @@ def walk_list(
     return int(ranked.shape[0])
 
 
+class Survivors(NamedTuple):
+    """The nearest survivors of every pruned word, followed from move to move.
+
+    ``ranked`` are each word's nearest words; ``starts``, ``listers`` and ``ranks`` are its inverted
+    index. ``nearest`` has per pruned word its nearest survivors (n_words for none). ``reach`` is
+    the rank of the last one, -1 for a kept word; where the list is too short for all, its length,
+    and ``farthest`` is the squared distance of the last one.
+    """
+
+    words: NDArray[np.float32]
+    ranked: NDArray[Any]
+    starts: NDArray[np.int64]
+    listers: NDArray[np.int32]
+    ranks: NDArray[np.uint16]
+    nearest: NDArray[np.int32]
+    reach: NDArray[np.int32]
+    farthest: NDArray[np.float64]
+
+
 @njit(nogil=True, error_model="numpy", cache=True)
 def find_stale(
-    out: NDArray[np.int64],
-    in_: NDArray[np.int64],
-    words: NDArray[np.float32],
-    n_listed: int,
-    starts: NDArray[np.int64],
-    listers: NDArray[np.int32],
-    ranks: NDArray[Any],
+    removed: NDArray[np.int64],
+    added: NDArray[np.int64],
     alive: NDArray[np.bool_],
-    heirs: NDArray[np.int32],
-    n_heirs: int,
-    reach: NDArray[np.int32],
-    farthest: NDArray[np.float64],
+    n_nearest: int,
+    s: Survivors,
 ) -> NDArray[np.int64]:
-    """Return the pruned words whose heirs a move may change, ascending.
-
-    ``starts``, ``listers`` and ``ranks`` tell which words list a word, and where.
-    """
-    n_words = heirs.shape[0]
+    """Return the pruned words whose nearest survivors a move may change, ascending."""
+    n_words = s.nearest.shape[0]
     gone = np.zeros(n_words + 1, np.bool_)
     stale = np.zeros(n_words, np.bool_)
-    for word in out:
+    for word in removed:
         gone[word] = True
         stale[word] = True
-    for word in in_:
-        for e in range(starts[word], starts[word + 1]):
-            if ranks[e] < reach[listers[e]]:
-                stale[listers[e]] = True
+    for word in added:
+        for e in range(s.starts[word], s.starts[word + 1]):
+            if s.ranks[e] < s.reach[s.listers[e]]:
+                stale[s.listers[e]] = True
     for word in range(n_words):
-        for t in range(n_heirs):
-            if gone[heirs[word, t]]:
+        for t in range(n_nearest):
+            if gone[s.nearest[word, t]]:
                 stale[word] = True
-    by_dim = gather_by_dim(words, in_)
-    total = np.empty(in_.shape[0], np.float64)
+    by_dim = gather_by_dim(s.words, added)
+    total = np.empty(added.shape[0], np.float64)
     for word in range(n_words):
-        # The list says nothing of words behind its end: the distances do.
-        if reach[word] == n_listed and not stale[word] and not alive[word]:
-            squared_distances(words[word], by_dim, total)
+        # The list does not show words behind its end: the distances do.
+        if s.reach[word] == s.ranked.shape[1] and not stale[word] and not alive[word]:
+            squared_distances(s.words[word], by_dim, total)
             for j in range(total.shape[0]):
-                if total[j] <= farthest[word]:
+                if total[j] <= s.farthest[word]:
                     stale[word] = True
-    for word in in_:
+    for word in added:
         stale[word] = False
     return np.flatnonzero(stale)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def renew_heirs(
+def renew(
     stale: NDArray[np.int64],
-    words: NDArray[np.float32],
-    ranked: NDArray[Any],
     alive: NDArray[np.bool_],
-    heirs: NDArray[np.int32],
-    n_heirs: int,
-    reach: NDArray[np.int32],
-    farthest: NDArray[np.float64],
+    n_nearest: int,
+    s: Survivors,
     touched: NDArray[np.bool_],
 ) -> None:
-    """Find the heirs of the stale words anew; mark every word that gained or lost one of them."""
-    n_listed = ranked.shape[1]
-    before = np.empty(n_heirs, np.int32)
+    """Find the nearest survivors of the stale words; mark every word that joined or left them."""
+    n_listed = s.ranked.shape[1]
+    before = np.empty(n_nearest, np.int32)
     kept = np.empty(0, np.int64)
     by_dim = np.empty((0, 0), np.float32)
     for word in stale:
-        row = heirs[word]
-        for t in range(n_heirs):
+        row = s.nearest[word]
+        for t in range(n_nearest):
             before[t] = row[t]
-        reach[word] = walk_list(ranked[word], alive, n_heirs, row)
-        if reach[word] == n_listed:
+        s.reach[word] = walk_list(s.ranked[word], alive, n_nearest, row)
+        if s.reach[word] == n_listed:
             if not kept.shape[0]:
                 kept = np.flatnonzero(alive)
-                by_dim = gather_by_dim(words, kept)
-            farthest[word] = nearest_among(word, words, kept, by_dim, n_heirs, row)
-        for t in range(n_heirs):
+                by_dim = gather_by_dim(s.words, kept)
+            s.farthest[word] = nearest_among(word, s.words, kept, by_dim, n_nearest, row)
+        for t in range(n_nearest):
             same = False
             other = False
-            for s in range(n_heirs):
-                same |= before[s] == row[t]
-                other |= before[t] == row[s]
+            for u in range(n_nearest):
+                same |= before[u] == row[t]
+                other |= before[t] == row[u]
             if not same:
                 touched[row[t]] = True
             if not other:
@@ -223,30 +228,67 @@ def renew_heirs(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def list_givers(
-    words: NDArray[np.int64], heirs: NDArray[np.int32], n_heirs: int
+def list_sources(
+    words: NDArray[np.int64], nearest: NDArray[np.int32], n_nearest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the pruned words that give to each of ``words``: starts and ascending sources."""
-    n_words = heirs.shape[0]
+    n_words = nearest.shape[0]
     place = np.full(n_words + 1, -1, np.int64)
     for j in range(words.shape[0]):
         place[words[j]] = j
     starts = np.zeros(words.shape[0] + 2, np.int64)
     for word in range(n_words):
-        for t in range(n_heirs):
-            j = place[heirs[word, t]]
+        for t in range(n_nearest):
+            j = place[nearest[word, t]]
             if j >= 0:
                 starts[j + 2] += 1
     for j in range(words.shape[0]):
         starts[j + 2] += starts[j + 1]
     sources = np.empty(starts[-1], np.int64)
     for word in range(n_words):
-        for t in range(n_heirs):
-            j = place[heirs[word, t]]
+        for t in range(n_nearest):
+            j = place[nearest[word, t]]
             if j >= 0:
                 sources[starts[j + 1]] = word
                 starts[j + 1] += 1
     return starts[:-1], sources
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def neighbours_in_turn(
+    order: NDArray[np.int64],
+    words: NDArray[np.float32],
+    ranked: NDArray[Any],
+    alive: NDArray[np.bool_],
+    neighbours: int,
+    return_words: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return each word's nearest words alive when its turn comes: starts and targets.
+
+    Words leave in turn, or return once their neighbours are found. ``alive`` is changed.
+    """
+    n_alive = alive.sum()
+    starts = np.zeros(order.shape[0] + 1, np.int64)
+    targets = np.empty(order.shape[0] * neighbours, np.int32)
+    for p in range(order.shape[0]):
+        word = order[p]
+        alive[word] = False
+        n_left = n_alive - 1
+        n = neighbours if neighbours < n_left else n_left
+        begin = starts[p]
+        row = targets[begin : begin + n]
+        if n > 0 and walk_list(ranked[word], alive, n, row) == ranked.shape[1]:
+            left = np.flatnonzero(alive)
+            nearest_among(word, words, left, gather_by_dim(words, left), n, row)
+        starts[p + 1] = begin + n
+        if return_words:
+            alive[word] = True
+        else:
+            n_alive = n_left
+    return starts, targets[: starts[-1]]
+
+
+# -- shares by samples -----------------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -258,12 +300,13 @@ def weigh_samples(
     priors: NDArray[np.float64],
     starts: NDArray[np.int64],
     sources: NDArray[np.int64],
-    n_heirs: int,
+    n_nearest: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return who gives to ``words``, by the samples of each word and, as a prior, by its heirs.
+    """Return what each word gives to ``words``: by its samples and, as a prior, by Eq. 6.
 
-    ``shares[columns[j]]`` are the shares of every word's samples that word j takes, ``starts`` and
-    ``sources`` who has it as heir. Returns starts, ascending sources and weights.
+    ``shares[columns[j]]`` are the shares of every word's samples that word j takes; ``starts`` and
+    ``sources`` list the words that have it as a nearest survivor. Returns starts, ascending sources
+    and weights.
     """
     n_words = shares.shape[1]
     n_most = sources.shape[0]
@@ -277,16 +320,16 @@ def weigh_samples(
     n = 0
     for j in range(words.shape[0]):
         row = shares[columns[j]]
-        heir = starts[j]
+        e = starts[j]
         for word in range(n_words):
-            inherits = heir < starts[j + 1] and sources[heir] == word
-            heir += inherits
-            if word == words[j] or not (inherits or row[word] > 0):
+            is_source = e < starts[j + 1] and sources[e] == word
+            e += is_source
+            if word == words[j] or not (is_source or row[word] > 0):
                 continue
-            # A share in float32 times its number of samples is whole but for rounding.
+            # A share in float32 times its number of samples is an integer but for rounding.
             count = np.rint(row[word] * n_samples[word])
-            if inherits:
-                count += priors[word] / n_heirs
+            if is_source:
+                count += priors[word] / n_nearest
             if count > 0:
                 out_sources[n] = word
                 weights[n] = count / (n_samples[word] + priors[word])

@@ -2,43 +2,42 @@
 
 **The problem.** Λ of the paper's Eq. 3 is the share of a pruned word's mass that each survivor
 takes: P(second nearest = k | nearest = l), and for a set of pruned words P(first survivor = k |
-nearest = l). The paper approximates it (Eq. 6), for lack of the integral. Once descriptors exist,
+nearest = l). The paper approximates it (Eq. 6), for lack of the integral. With descriptors at hand
 no integral is needed: a descriptor goes to the first survivor of its ranked list, and moving
-descriptors one by one is exact re-coding. This departs from the paper, which never looks at
+descriptors one by one is exact re-encoding. This departs from the paper, which does not look at
 descriptors again; ``uniform`` is its way.
 
-**The state.** Of every descriptor the ranked list of its nearest words (``nearest.ranking``), and
-its rank: the place of its code in the list. Of every word the inverted index: which descriptors
-list it, and where.
+**The state.** Per descriptor the ranked list of its nearest words (``nearest.ranking``), and its
+rank: the place of its code in the list. Per word the inverted index: which descriptors list it, and
+where.
 
-- A word goes: its index tells the descriptors that have it as code (those whose rank is the
-  entry's), and each walks on in its list to the next kept word.
-- A word comes: its index tells the descriptors that list it before their code, and it takes them.
-- A move is taken back: a journal of it tells which descriptors changed, and what they had before.
+- A word is removed: its index gives the descriptors that have it as code (those whose rank is the
+  entry's), and each moves on in its list to the next kept word.
+- A word is added: its index gives the descriptors that list it before their code; it takes them.
+- A move is undone: a journal of it says which descriptors changed, and what they had before. It
+  costs 9 bytes for each of them, and undoing touches those only.
 
-A move costs the index of the words that it names and the descriptors that change hands, not the
-corpus. An entry is a whole number divided by the size of the bag, and divided anew when that number
-changes, so any history of moves gives the bits of a fresh start, those of ``hard_histograms``.
+A move costs the index of the moved words and the descriptors that change words, not the corpus. An
+entry is an integer divided by the size of the bag, and divided again when that integer changes, so
+any sequence of moves gives the bits of a fresh start, those of ``hard_histograms``.
 
 **Far descriptors.** With few words kept, some descriptors have none of them in their lists. They
-remember their word and its score. An incoming word that they do not list is compared with it; when
-their word goes, they are compared with all kept words, which are few. Comparisons are settled by
-float64 distances where float32 leaves doubt, as in ``nearest.search``. For these comparisons they
-sit side by side (``gathering``), from the first move after a fresh start on.
+store their word and its score. An added word that they do not list is compared with it
+(``far_blocks``); when their word is removed, they are compared with all kept words, which are few.
+Comparisons are settled by float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes an entry of a list (2 the list, 3 the index). Lists of 2.5 √K
+and N/T descriptors. Memory: 5 bytes per entry of a list (2 the list, 3 the index). Lists of 2.5 √K
 words, from 64 to 176, pay: longer ones take more to build than the few far descriptors cost. They
-are shorter where ``max_bytes`` asks for it.
+are shorter where ``max_bytes`` requires it.
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,27 +45,37 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference import _begin_kernel, _exact_kernel, _far_kernel
-from bowsaw.inference.far_blocks import Gathering
-from bowsaw.inference.index import Index
-from bowsaw.inference.journal import Journal, Piece
-from bowsaw.inference.sketch import Kept, Newcomers, Sketch
-from bowsaw.inference.state import HistogramState, Past, Positions
+from bowsaw.errors import DataError
+from bowsaw.inference import _exact_kernel as kernel
+from bowsaw.inference import _far_kernel
+from bowsaw.inference._exact_kernel import FAR, Counts, Descriptors, Index, Journal, Move
+from bowsaw.inference.far_blocks import FarBlocks, Sketch
+from bowsaw.inference.state import HistogramState, Positions
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
+SEGMENT_ROWS = 2**16
 LEAST_RANKED, MOST_RANKED = 64, 176
 LIMIT_RANKED = 254
 """Ranks are stored in a byte, and 255 means none."""
 LARGEST_BAG = 2**22
-"""From here on a count could not be told from its share in float32."""
+"""From here on float32 shares of counts are ambiguous."""
 SCORES_BYTES = 2**20
 
 
+class _Piece(NamedTuple):
+    """What a move changed in some segments: by lists, and afterwards of far descriptors."""
+
+    segment: int
+    bags: slice
+    near: Journal
+    far: Journal
+    far_scores: NDArray[np.float32]
+
+
 class ExactState(HistogramState):
-    """Hard histograms under any subset of the words, identical to re-coding.
+    """Hard histograms under any subset of the words, identical to re-encoding.
 
     Parameters
     ----------
@@ -97,8 +106,7 @@ class ExactState(HistogramState):
     """
 
     is_exact = True
-    _by_column = ("_table", "_touched")
-    _own = ("_rank", "_word", "_score", "_tally")
+    _own = ("_rank", "_word", "_score", "_tally", "_touched")
 
     def __init__(
         self,
@@ -122,23 +130,23 @@ class ExactState(HistogramState):
         self._search = WordSearch(words, skip=False)
         self._values = bags.values
         self._sizes = np.maximum(bags.counts, 1).astype(np.float32)
-        # Ranking refuses what float32 cannot square; the sketch trusts that it has.
+        # Ranking refuses what float32 cannot square; the sketch relies on that.
         self._lists = ranked_words(bags, words, length, n_jobs=n_jobs, verbose=verbose)
         self._sketch = Sketch(self._search, self._values, n_jobs)
-        self._index = Index(self._lists, bags.offsets, codebook.n_words, n_jobs)
+        self._index = inverted(self._lists, bags.offsets, codebook.n_words, n_jobs)
         self._bag_of = np.repeat(np.arange(len(bags), dtype=np.int32), bags.counts)
         n = bags.n_descriptors
         self._rank = np.zeros(n, dtype=np.uint8)
         self._word = np.zeros(n, dtype=np.int32)
         self._score = np.zeros(n, dtype=np.float32)
-        self._margin = self._sketch.margins
-        # Of each segment how many descriptors are far, and how many are deep in their lists.
-        self._tally = np.zeros((len(self._index), 2), dtype=np.int64)
+        # Per segment the number of far descriptors, and of those deep in their lists.
+        self._tally = np.zeros((len(self._index.starts), 2), dtype=np.int64)
         self._touched = np.zeros(len(self._table), dtype=np.uint8)
         self._rows_scratch, self._scores_scratch = Scratch(), Scratch()
         self._past_scratch = Scratch()
-        self._journal: Journal | None = None
-        self._gathering: Gathering | None = None
+        self._far_blocks: FarBlocks | None = None
+        # Pieces of the last move whose far descriptors may still need slots.
+        self._recent: list[_Piece] = []
         self.reset()
 
     @property
@@ -151,21 +159,25 @@ class ExactState(HistogramState):
         """Descriptors that have no kept word in their list at the moment."""
         return int(self._tally[:, 0].sum())
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory that the state holds in arrays."""
-        gathered = 0 if self._gathering is None else self._gathering.n_bytes
-        return super().n_bytes + self._sketch.n_bytes + self._index.n_bytes + gathered
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy begins with: it gathers anew, and undoes by going back."""
-        return {**vars(self), "_gathering": None, "_journal": None}
+        """Return what a copy begins with: it assigns slots again when it first moves."""
+        return {**super().__getstate__(), "_far_blocks": None, "_recent": []}
+
+    @property
+    def _descriptors(self) -> Descriptors:
+        margins = self._sketch.margins
+        return Descriptors(self._lists, self._bag_of, self._rank, self._word, self._score, margins)
+
+    @property
+    def _corpus(self) -> _far_kernel.Corpus:
+        search = self._search
+        return _far_kernel.Corpus(self._values, search.centre, search.exact_words)
 
     # -- from scratch ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._gathering = self._journal = None
-        kept = self._kept_now()
+        self._far_blocks, self._recent = None, []
+        kept = self._kept_words()
         index, n_kept = self._index, self.n_kept
 
         def one(begin: int, end: int) -> None:
@@ -173,62 +185,54 @@ class ExactState(HistogramState):
                 rows = slice(index.rows[number], index.rows[number + 1])
                 bags = slice(index.bags[number], index.bags[number + 1])
                 far = np.empty(rows.stop - rows.start, dtype=np.int32)
-                tally = self._tally[number]
-                _begin_kernel.begin(
-                    self._lists[rows],
-                    self._column,
-                    self._rank[rows],
-                    self._word[rows],
-                    far,
-                    tally,
+                tally, code = self._tally[number], self._word[rows]
+                kernel.first_kept(
+                    self._lists[rows], self._column, self._rank[rows], code, far, tally
                 )
                 far = far[: tally[0]] + np.int32(rows.start)
                 self._word[far] = self._search_far(far, kept)
-                _begin_kernel.fill(
-                    self._word[rows],
-                    self._bag_of[rows] - np.int32(bags.start),
-                    self._column,
-                    self._sizes[bags],
-                    self._table[:n_kept, bags],
-                )
+                bag_of = self._bag_of[rows] - np.int32(bags.start)
+                table = self._table[:n_kept, bags]
+                kernel.fill(code, bag_of, self._column, self._sizes[bags], table)
 
         self._each(one)
 
     def _each(self, work: Callable[[int, int], None], threads: bool = True) -> None:
         """Do the work on all segments, in as few pieces as keep the threads busy."""
+        n_segments = len(self._tally)
         n_jobs = effective_jobs(self._n_jobs) if threads else 1
-        n_pieces = min(len(self._index), 1 if n_jobs == 1 else 2 * n_jobs)
-        limits = np.linspace(0, len(self._index), n_pieces + 1).astype(int).tolist()
+        n_pieces = min(n_segments, 1 if n_jobs == 1 else 2 * n_jobs)
+        limits = np.linspace(0, n_segments, n_pieces + 1).astype(int).tolist()
         with single_threaded_blas():
             for _ in ordered_map(lambda part: work(*part), pairwise(limits), n_jobs):
                 pass
 
-    def _kept_now(self) -> Kept:
-        # Not _kept: until a move is over, it still names words whose columns are to be removed.
+    def _kept_words(self) -> _far_kernel.KeptWords:
+        # Not _kept: until a move is over, it still names words whose columns are to be dropped.
         positions = np.flatnonzero(self._column[:-1] >= 0)
         search = self._search
-        return Kept(
+        return _far_kernel.KeptWords(
             positions,
             search.words[positions],
             search.half_norms[positions],
             search.exact_words[positions],
         )
 
-    def _search_far(self, rows: NDArray[np.int32], kept: Kept) -> NDArray[np.int32]:
-        """Return the nearest kept word of some descriptors, and note its score."""
-        search, values = self._search, self._values
+    def _search_far(
+        self, rows: NDArray[np.int32], kept: _far_kernel.KeptWords
+    ) -> NDArray[np.int32]:
+        """Return the nearest kept word of some descriptors, and store its score."""
+        margin, values, n_kept = self._sketch.margins, self._values, len(kept.positions)
         out = np.empty(len(rows), dtype=np.int32)
-        n_block = int(np.clip(SCORES_BYTES // (4 * len(kept.positions)), 16, 4096))
+        n_block = int(np.clip(SCORES_BYTES // (4 * n_kept), 16, 4096))
         for at in range(0, len(rows), n_block):
             some = rows[at : at + n_block]
-            centred = self._rows_scratch.take(len(some), search.words.shape[1])
-            _far_kernel.centre_rows(values, some, search.centre, centred)
-            products = self._scores_scratch.take(len(kept.positions), len(some))
+            centred = self._rows_scratch.take(len(some), kept.words.shape[1])
+            _far_kernel.centre_rows(self._corpus, some, centred)
+            products = self._scores_scratch.take(n_kept, len(some))
             np.dot(kept.words, centred.T, out=products)
-            code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, self._margin)
-            _far_kernel.settle_doubts(
-                products, kept.half_norms, some, self._margin, best, values, kept.exact, code
-            )
+            code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, margin)
+            _far_kernel.settle_doubts(products, kept, some, margin, best, values, code)
             out[at : at + len(some)] = kept.positions[code]
             self._score[some] = best
         return out
@@ -237,161 +241,168 @@ class ExactState(HistogramState):
 
     def _follow(
         self,
-        out: Positions,
-        out_columns: NDArray[np.int64],
-        in_: Positions,
-        in_columns: NDArray[np.int64],
+        removed: Positions,
+        removed_columns: NDArray[np.int64],
+        added: Positions,
+        added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         held = self._column.copy()
-        held[out] = out_columns
+        held[removed] = removed_columns
         self._touched[:] = 0
-        # An outgoing word's column is that of an incoming one, or it will be removed.
-        self._touched[in_columns] = 1
+        # A removed word's column goes to an added word, or it is dropped.
+        self._touched[added_columns] = 1
         # Many descriptors and few cells: shares become counts and, in the end, shares again.
-        n_moving = len(self._rank) * (len(out) + len(in_)) // self.n_kept
-        often = n_moving > self.n_kept * self._n_bags // 4
-        newcomers = cache(lambda: Newcomers(self._search, self._sketch, in_))
-        kept = cache(self._kept_now)
+        n_moving = len(self._rank) * (len(removed) + len(added)) // self.n_kept
+        as_counts = n_moving > self.n_kept * self._n_bags // 4
+        added_words = cache(lambda: self._sketch.added(added))
+        kept_words = cache(self._kept_words)
 
-        index, table = self._index, self._table[: self.n_kept]
-        room = index.n_entries(out) + index.n_entries(in_)
-        gathering = self._gather(out_columns)
-        journal = Journal(held, often, self._tally.copy(), [])
-        books: tuple[Any, ...] = (
-            often,
-            self._sizes,
-            self._table,
-            self._touched,
-        )
+        index, table, corpus = self._index, self._table[: self.n_kept], self._corpus
+        space = _n_entries(index, removed) + _n_entries(index, added)
+        far_blocks = self._gather(removed_columns)
+        descriptors = self._descriptors
+        counts = Counts(as_counts, self._sizes, self._table, self._touched)
+        move = Move(removed, removed_columns, added, added_columns, self._column.copy(), held)
+        tally = self._tally.copy()
+        pieces: list[_Piece] = []
 
         def one(begin: int, end: int) -> None:
             bags = slice(index.bags[begin], index.bags[end])
-            if often:
-                _exact_kernel.to_counts(self._sizes[bags], table[:, bags])
-            taken = self._past_scratch.take(3, int(room[begin:end].sum()))
-            past = (taken[0].view(np.int32), taken[1].view(np.uint8), taken[2].view(np.int32))
-            far = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-            n_far, n_past = _exact_kernel.move(
-                begin,
-                end,
-                index.rows,
-                index.starts,
-                index.entry_rows,
-                index.entry_ranks,
-                out,
-                out_columns,
-                in_,
-                in_columns,
-                self._lists,
-                self._bag_of,
-                self._column,
-                held,
-                self._rank,
-                self._word,
-                often,
-                self._sizes,
-                self._table,
-                self._touched,
-                self._tally,
-                *past,
+            if as_counts:
+                kernel.to_counts(self._sizes[bags], table[:, bags])
+            rows, ranks, codes = self._past_scratch.take(3, int(space[begin:end].sum()))
+            past = Journal(rows.view(np.int32), ranks.view(np.uint8), codes.view(np.int32))
+            n_far, n_past = kernel.follow_lists(
+                begin, end, index, move, descriptors, counts, self._tally, past
             )
-            near = (past[0][:n_past].copy(), past[1][:n_past].copy(), past[2][:n_past].copy())
+            near = Journal._make(array[:n_past].copy() for array in past)
+            far, scores = _far_journal(near.rows[:0], self._word), np.empty(0, np.float32)
             if n_far:
-                lost, won, winners, won_from = gathering.challenge(
-                    (begin, end),
-                    newcomers(),
-                    self._search,
-                    self._values,
-                    self._column,
-                    near[0],
-                    n_far,
+                changes = far_blocks.compare(
+                    (begin, end), added_words(), corpus, move.column, near.rows, n_far
                 )
-                places = (self._bag_of, self._column, held, self._word)
-                both = np.concatenate([lost, won])
-                far = (both, self._word[both], np.concatenate([self._score[lost], won_from]))
+                lost, won = changes.lost, changes.won
+                far = _far_journal(np.concatenate([lost, won]), self._word)
+                scores = np.concatenate([self._score[lost], changes.won_from])
                 if len(lost):
-                    _exact_kernel.settle(lost, self._search_far(lost, kept()), *places, *books)
-                    gathering.note(lost)
-                _exact_kernel.settle(won, winners, *places, *books)
-            if often:
-                _exact_kernel.to_shares(self._sizes[bags], table[:, bags])
-            journal.pieces.append(Piece(begin, bags, *near, *far))
+                    found = self._search_far(lost, kept_words())
+                    kernel.assign_words(lost, found, move, descriptors, counts)
+                    far_blocks.write(lost)
+                kernel.assign_words(won, changes.winners, move, descriptors, counts)
+            if as_counts:
+                kernel.to_shares(self._sizes[bags], table[:, bags])
+            pieces.append(_Piece(begin, bags, near, far, scores))
 
-        # About what 100 ns a moving descriptor and 10 a far one come to; threads cost half of it.
+        # About 100 ns per moving descriptor and 10 per far one; threads cost half a millisecond.
         self._each(one, threads=100 * n_moving + 10 * self.n_far > 2_000_000)
-        self._journal = journal
+        self._recent = pieces
+        self._on_undo(partial(self._restore, pieces, move, counts, table, far_blocks, tally))
         return np.flatnonzero(self._touched)
 
-    def _take_back(self, past: Past) -> None:
-        journal, gathering = self._journal, self._gathering
-        if journal is None or gathering is None or len(past.out) != len(past.in_):
-            # Columns were moved or added: the way back is as good, and searches do not go it.
-            super()._take_back(past)
-            return
-        table = self._table[: self.n_kept]
-        books = (journal.often, self._sizes, self._table, self._touched)
-        places = (self._bag_of, self._column, journal.held, self._rank, self._word)
+    def _restore(
+        self,
+        pieces: list[_Piece],
+        move: Move,
+        counts: Counts,
+        table: NDArray[np.float32],
+        far_blocks: FarBlocks,
+        tally: NDArray[np.int64],
+    ) -> None:
+        descriptors = self._descriptors
 
-        def one(piece: Piece) -> None:
-            bags, far = piece.bags, piece.far_rows
-            if journal.often:
-                _exact_kernel.to_counts(self._sizes[bags], table[:, bags])
-            ranks = np.full(len(far), _exact_kernel.FAR)
-            _exact_kernel.take_back(far, ranks, piece.far_codes, *places, *books)
-            self._score[far] = piece.far_scores
-            _exact_kernel.take_back(piece.rows, piece.ranks, piece.codes, *places, *books)
-            gathering.note(far)
-            if journal.often:
-                _exact_kernel.to_shares(self._sizes[bags], table[:, bags])
+        def one(piece: _Piece) -> None:
+            bags = piece.bags
+            if counts.as_counts:
+                kernel.to_counts(self._sizes[bags], table[:, bags])
+            kernel.restore(piece.far, move, descriptors, counts)
+            self._score[piece.far.rows] = piece.far_scores
+            kernel.restore(piece.near, move, descriptors, counts)
+            far_blocks.write(piece.far.rows)
+            if counts.as_counts:
+                kernel.to_shares(self._sizes[bags], table[:, bags])
 
-        for _ in ordered_map(one, journal.pieces, self._n_jobs):
+        for _ in ordered_map(one, pieces, self._n_jobs):
             pass
-        self._journal = None
-        self._tally[:] = journal.tally
-        self._name_columns(past)
+        self._recent = []
+        self._tally[:] = tally
 
-    def _gather(self, out_columns: NDArray[np.int64]) -> Gathering:
-        """Return the far descriptors side by side, with room for those of the outgoing words."""
-        leaving = np.rint(self._table[out_columns] * self._sizes).sum(axis=0, dtype=np.int64)
+    def _gather(self, removed_columns: NDArray[np.int64]) -> FarBlocks:
+        """Return the far descriptors in slots, with space for those of the removed words."""
+        leaving = np.rint(self._table[removed_columns] * self._sizes).sum(axis=0, dtype=np.int64)
         n_before = np.zeros(self._n_bags + 1, dtype=np.int64)
         np.cumsum(leaving, out=n_before[1:])
         limits = n_before[self._index.bags]
         n_coming = limits[1:] - limits[:-1]
         n_far = self._tally[:, 0]
-        if self._gathering is not None and self._journal is not None and n_far.any():
-            pieces, last = self._journal.pieces, self._gathering
-            for _ in ordered_map(lambda p: last.seat(p.rows, p.segment), pieces, self._n_jobs):
+        blocks = self._far_blocks
+        if blocks is not None and n_far.any():
+            assign = blocks.assign
+            for _ in ordered_map(
+                lambda piece: assign(piece.near.rows, piece.segment), self._recent, self._n_jobs
+            ):
                 pass
-        if self._gathering is None or not self._gathering.serves(n_far, n_coming):
-            descriptors = (self._rank, self._word, self._score)
-            new = Gathering(self._index, self._sketch, n_far, n_coming, descriptors)
-            for _ in ordered_map(new.gather, np.flatnonzero(n_far).tolist(), self._n_jobs):
+        if blocks is None or not blocks.fits(n_far, n_coming):
+            blocks = FarBlocks(self._index, self._sketch, n_far, n_coming, self._descriptors)
+            for _ in ordered_map(blocks.gather, np.flatnonzero(n_far).tolist(), self._n_jobs):
                 pass
-            self._gathering = new
-        return self._gathering
+            self._far_blocks = blocks
+        return blocks
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
 
 
-def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_bytes: int) -> int:
-    """Return how many words a list holds: as asked, or what pays and fits.
+def _far_journal(rows: NDArray[np.int32], code: NDArray[np.int32]) -> Journal:
+    return Journal(rows, np.full(len(rows), FAR), code[rows])
 
-    Examples
-    --------
-    >>> list_length(700_000, 5000, None, 2**30), list_length(10**8, 5000, None, 2**30)
-    (176, 2)
+
+def _n_entries(index: Index, words: Positions) -> NDArray[np.int64]:
+    """Return the number of entries of these words in each segment, ``(n_segments,)``."""
+    starts = index.starts
+    found: NDArray[np.int64] = (starts[:, 2 * words + 2] - starts[:, 2 * words]).sum(axis=1)
+    return found
+
+
+def inverted(
+    lists: NDArray[Any], offsets: NDArray[np.int64], n_words: int, n_jobs: int | None
+) -> Index:
+    """Return the inverted index of ranked lists, padded with n_words, segment by segment."""
+    bags = np.array(cut(offsets), dtype=np.int64)
+    rows = offsets[bags]
+    n_segments, length = len(bags) - 1, lists.shape[1]
+    starts = np.zeros((n_segments, 2 * n_words + 3), dtype=np.int64)
+    small = int(np.diff(rows).max(initial=0)) <= 2**16
+    entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
+    entry_ranks = np.empty(lists.size, dtype=np.uint8)
+
+    def one(number: int) -> None:
+        part = slice(rows[number], rows[number + 1])
+        space = slice(part.start * length, part.stop * length)
+        kernel.invert(lists[part], starts[number], entry_rows[space], entry_ranks[space])
+        starts[number] += space.start
+
+    for _ in ordered_map(one, range(n_segments), n_jobs):
+        pass
+    return Index(bags, rows, starts, entry_rows, entry_ranks)
+
+
+def cut(offsets: NDArray[np.int64]) -> list[int]:
+    """Return where segments begin and end, as numbers of bags: at most 65 536 descriptors each.
+
+    A bag that is larger than that is a segment by itself.
     """
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, numbers.Real) or not max_bytes >= 0:
-        raise ParameterError(f"max_bytes must be a number of bytes from 0 up; got {max_bytes!r}.")
-    if n_ranked is None:
-        entry = 5 if n_words < 2**16 else 7
-        fits = max_bytes // (entry * max(n_descriptors, 1))
-        pays = int(np.clip(2.49 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
-        return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))
-    whole = isinstance(n_ranked, numbers.Integral) and not isinstance(n_ranked, bool)
-    if not (whole and 1 <= n_ranked <= LIMIT_RANKED):
-        raise ParameterError(
-            f"n_ranked must be a whole number from 1 to {LIMIT_RANKED} or None; got {n_ranked!r}."
-        )
-    return min(int(n_ranked), n_words)
+    cuts = [0]
+    for bag in range(1, len(offsets)):
+        if offsets[bag] - offsets[cuts[-1]] > SEGMENT_ROWS and bag - 1 > cuts[-1]:
+            cuts.append(bag - 1)
+    return [*cuts, len(offsets) - 1] if len(offsets) > 1 else [0, 0]
+
+
+def list_length(n_descriptors: int, n_words: int, n_ranked: int | None, max_bytes: float) -> int:
+    """Return how many words a list holds: as given, or what pays and fits."""
+    if n_ranked is not None:
+        return min(n_ranked, n_words)
+    entry = 5 if n_words < 2**16 else 7
+    fits = max_bytes // (entry * max(n_descriptors, 1))
+    pays = int(np.clip(2.49 * n_words**0.5, LEAST_RANKED, MOST_RANKED))
+    return int(max(1, min(n_words if n_words <= LIMIT_RANKED else pays, fits)))

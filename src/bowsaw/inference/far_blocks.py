@@ -1,61 +1,124 @@
-"""The far descriptors side by side, so that a word that comes in passes them quickly.
+"""Far descriptors in blocks, so that an added word is compared with them quickly.
 
-**The problem.** With 50 of 5000 words kept, a fifth to a third of the descriptors are far, and a
-word that comes in is compared with the sketch of each (``sketch``). They are strewn over the
-corpus, and a sketch is too short for a sum of products to run fast: going through them one by one
-takes several times as long as it has to.
+**The problem.** With 50 of 5000 words kept, a fifth to a third of the descriptors are far: no kept
+word is in their lists. An added word is compared with each of them, and nearly always it is not
+nearer than the present word. That answer should not cost the reading of 128 numbers.
 
-**Places.** Each segment has a run of places, in which its far descriptors sit in the order in which
-they became far. Sketches are held in blocks of ``N_ACROSS`` places, directions down and descriptors
-across, so that the sums of a block run beside each other in vector registers and none has to be
-added up across them. Beside are the word that each descriptor has, and the score that another must
-reach.
+**The bound.** With P the first ``N_DIRECTIONS`` principal directions of the words and r(x) the norm
+of the rest of x, x·c ≤ Px·Pc + r(x) r(c) (Cauchy and Schwarz), as in ``nearest.search``, where the
+roundings are accounted for. Px is stored in a byte per direction, in units of its largest size in
+the corpus over 127: the rounding costs at most half a unit times |c| along each direction, which is
+added to the bound. On dense SIFT with 50 of 5000 words kept, 32 directions rule out nine words of
+ten. Memory: 40 bytes per descriptor.
 
-- Who becomes far gets a place when the next move begins: most moves of a search are taken back
-  before. It keeps the place when it is far no more; its rank tells. So nothing is ever moved.
-- When places run out or more than half are out of use, all is gathered anew.
+**Slots.** The far descriptors are scattered over the corpus, and a sketch is too short for a fast
+sum of products. So each segment has a run of slots, in which its far descriptors lie in the order
+in which they became far. Sketches are stored in blocks of ``N_ACROSS`` slots, directions down and
+descriptors across: the sums of a block run beside each other in vector registers. Beside them are
+the word of each descriptor and the score that another word must reach.
 
-Which place a descriptor has changes nothing but the order of the work. Memory: 48 bytes a place and
-4 a descriptor.
+- A descriptor that becomes far gets a slot when the next move begins: most moves of a search are
+  undone before. It keeps the slot when it is no longer far; its rank shows that. Nothing is moved.
+- When slots run out or more than half are out of use, all are assigned again.
+
+The slot of a descriptor changes only the order of the work. Memory: 48 bytes per slot and 4 per
+descriptor.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.inference._exact_kernel import FAR
-from bowsaw.inference._far_kernel import N_ACROSS, challenge, note, seat, without_places
-from bowsaw.inference.index import Index
-from bowsaw.inference.sketch import N_DIRECTIONS, Newcomers, Sketch
-from bowsaw.nearest.search import WordSearch
-from bowsaw.parallel import Scratch
+from bowsaw.inference import _far_kernel as kernel
+from bowsaw.inference._exact_kernel import FAR, Descriptors, Index
+from bowsaw.inference._far_kernel import N_ACROSS, AddedWords, Changes, Corpus, Slots
+from bowsaw.nearest._search_kernel import squared_norms
+from bowsaw.nearest.search import SMALLEST, WordSearch
+from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
+
+N_DIRECTIONS = 32
+BLOCK_ROWS = 8192
 
 
-class Gathering:
-    """Places for the far descriptors of every segment; at first they are empty.
-
-    Parameters
-    ----------
-    index : Index
-        Gives the segments.
-    sketch : Sketch
-        Of all descriptors.
-    n_far : ndarray of int64, shape (n_segments,)
-        Descriptors to find a place for at once.
-    n_coming : ndarray of int64, shape (n_segments,)
-        How many more the next move may bring at most.
-    descriptors : tuple of ndarray, each of shape (n_descriptors,)
-        The ranks, codes and scores, as they are at any time; ``challenge`` writes scores.
+class Sketch:
+    """A few bytes per descriptor, enough to rule most words out.
 
     Attributes
     ----------
-    starts : ndarray of int64, shape (n_segments + 1,)
-        Where the places of segments begin.
-    n_seated : ndarray of int64, shape (n_segments,)
-        How many of them are taken.
+    rows : ndarray of int8, shape (n_descriptors, N_DIRECTIONS)
+        The descriptors along the directions.
+    rest : ndarray of float32, shape (n_descriptors,)
+        The norm of what the directions leave.
+    margins : ndarray of float32, shape (n_descriptors,)
+        Scores of a descriptor that differ by less are too close for float32; a bound may fall short
+        of a score by as much.
+    """
+
+    def __init__(self, search: WordSearch, values: NDArray[np.generic], n_jobs: int | None) -> None:
+        self._search = search
+        self._axes = search.principal(N_DIRECTIONS)
+        self._spread = search.spread(N_DIRECTIONS)
+        self.rows = np.zeros((len(values), N_DIRECTIONS), dtype=np.int8)
+        self.rest = np.zeros(len(values), dtype=np.float32)
+        self.margins = np.zeros(len(values), dtype=np.float32)
+        ratio = np.float32(2 + self._spread / search.score_error)
+
+        def along(begin: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            rows = values[begin : begin + BLOCK_ROWS].astype(np.float32)
+            rows -= search.centre
+            norms = np.empty(len(rows), dtype=np.float32)
+            squared_norms(rows, norms)
+            return rows @ self._axes, norms
+
+        def largest(begin: int) -> NDArray[np.float32]:
+            sizes: NDArray[np.float32] = np.abs(along(begin)[0]).max(axis=0)
+            return sizes
+
+        def store(begin: int) -> None:
+            found, norms = along(begin)
+            part = slice(begin, begin + len(found))
+            left = norms * np.float32(1 + self._spread) - np.einsum("ip,ip->i", found, found)
+            self.rest[part] = np.sqrt(np.maximum(left, 0))
+            self.margins[part] = search.score_errors(norms) * ratio
+            self.rows[part, : found.shape[1]] = np.rint(found / self._unit)
+
+        blocks = range(0, len(values), BLOCK_ROWS)
+        with single_threaded_blas():
+            # Two passes over the corpus, so that only bytes are held.
+            sizes = list(ordered_map(largest, blocks, n_jobs, ahead=8))
+            most = np.max(sizes, axis=0, initial=0) if sizes else np.ones(self._axes.shape[1])
+            # Not below the smallest normal number: there float32 is coarse, and may round to 0.
+            self._unit = np.maximum(most / 127, SMALLEST).astype(np.float32)
+            for _ in ordered_map(store, blocks, n_jobs, ahead=8):
+                pass
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the sketches."""
+        return self.rows.nbytes + self.rest.nbytes + self.margins.nbytes
+
+    def added(self, positions: NDArray[np.int64]) -> AddedWords:
+        """Return words as they are compared with the sketches."""
+        centred = self._search.words[positions]
+        wide = centred.astype(np.float64)
+        found = wide @ self._axes.astype(np.float64)
+        norms = (wide**2).sum(axis=1)
+        left = np.sqrt(np.maximum(norms - (found**2).sum(axis=1), 0) + self._spread * norms)
+        sketched = np.zeros((len(centred), N_DIRECTIONS + 1), dtype=np.float32)
+        sketched[:, : found.shape[1]] = found * self._unit
+        sketched[:, N_DIRECTIONS] = left
+        # Half a unit for the rounding to bytes, and a little more for that of float32.
+        slack = (0.501 * (np.abs(found) * self._unit).sum(axis=1)).astype(np.float32)
+        half_norms = self._search.half_norms[positions]
+        return AddedWords(positions, centred, half_norms, sketched, slack)
+
+
+class FarBlocks:
+    """Slots for the far descriptors of every segment; at first they are empty.
+
+    ``n_far`` descriptors per segment need a slot at once, and the next move brings at most
+    ``n_coming`` more. ``descriptors`` are the live arrays of the state.
     """
 
     def __init__(
@@ -64,130 +127,87 @@ class Gathering:
         sketch: Sketch,
         n_far: NDArray[np.int64],
         n_coming: NDArray[np.int64],
-        descriptors: tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float32]],
+        descriptors: Descriptors,
     ) -> None:
         n_rows = np.diff(index.rows)
-        # Room for some moves.
-        n_places = np.minimum(n_far + n_far // 2 + n_rows // 16 + n_coming, n_rows)
-        n_blocks = -(-n_places // N_ACROSS)
-        # A segment that has a place for each of its descriptors is never full.
-        full = n_blocks * N_ACROSS
+        # Space for several moves.
+        n_slots = np.minimum(n_far + n_far // 2 + n_rows // 16 + n_coming, n_rows)
+        full = -(-n_slots // N_ACROSS) * N_ACROSS
+        # A segment that has a slot for each of its descriptors is never full.
         self._most = np.where(full >= n_rows, np.iinfo(np.int64).max, full)
         self._first_rows = index.rows
         self._sketch = sketch
-        self._rank, self._code, self._score = descriptors
+        self._descriptors = descriptors
         self._scratch = Scratch()
-        self._place = np.full(int(index.rows[-1]), -1, dtype=np.int32)
-        self.starts = np.concatenate([[0], np.cumsum(full)])
-        self.n_seated = np.zeros(len(index), dtype=np.int64)
-        n = int(self.starts[-1])
-        self._at_row = np.zeros(n, dtype=np.int32)
-        self._at_code = np.zeros(n, dtype=np.int32)
-        self._at_least = np.zeros(n, dtype=np.float32)
-        self._at_rest = np.zeros(n, dtype=np.float32)
-        self._at_sketch = np.zeros((n // N_ACROSS, N_DIRECTIONS, N_ACROSS), dtype=np.int8)
+        starts = np.concatenate([[0], np.cumsum(full)])
+        n = int(starts[-1])
+        self.slots = Slots(
+            starts,
+            np.zeros(len(n_rows), dtype=np.int64),
+            np.full(int(index.rows[-1]), -1, dtype=np.int32),
+            np.zeros(n, dtype=np.int32),
+            np.zeros(n, dtype=np.int32),
+            np.zeros(n, dtype=np.float32),
+            np.zeros(n, dtype=np.float32),
+            np.zeros((n // N_ACROSS, N_DIRECTIONS, N_ACROSS), dtype=np.int8),
+        )
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the places."""
-        mine = (self._place, self._at_row, self._at_code, self._at_least, self._at_rest)
-        return sum(array.nbytes for array in (*mine, self._at_sketch))
+        """Memory of the slots."""
+        return sum(array.nbytes for array in self.slots)
 
-    def serves(self, n_far: NDArray[np.int64], n_coming: NDArray[np.int64]) -> bool:
-        """Return whether so many more would find places, and few enough are out of use."""
-        if (self.n_seated + n_coming > self._most).any():
+    def fits(self, n_far: NDArray[np.int64], n_coming: NDArray[np.int64]) -> bool:
+        """Return whether so many more would find slots, and few enough are out of use."""
+        n_assigned = self.slots.n_assigned
+        if (n_assigned + n_coming > self._most).any():
             return False
         n_all = int(n_far.sum())
-        return int(self.n_seated.sum()) - n_all <= n_all + N_ACROSS * len(n_far)
+        return int(n_assigned.sum()) - n_all <= n_all + N_ACROSS * len(n_far)
 
     def gather(self, segment: int) -> None:
-        """Seat all far descriptors of a segment."""
+        """Assign slots to all far descriptors of a segment."""
         begin, end = self._first_rows[segment : segment + 2]
-        rows = np.flatnonzero(self._rank[begin:end] == FAR) + begin
-        self.seat(rows.astype(np.int32), segment)
+        rows = np.flatnonzero(self._descriptors.rank[begin:end] == FAR) + begin
+        self.assign(rows.astype(np.int32), segment)
 
-    def seat(self, rows: NDArray[np.int32], segment: int) -> None:
-        """Give places to the far among these that have none, and note their words and scores.
+    def assign(self, rows: NDArray[np.int32], segment: int) -> None:
+        """Assign slots to the far ones of these that have none; write their words and scores.
 
         They are in the order of segments, and none is before ``segment``.
         """
-        seat(
-            rows,
-            segment,
-            self._first_rows,
-            self._sketch.rows,
-            self._sketch.rest,
-            self._rank,
-            self._place,
-            self.starts,
-            self.n_seated,
-            self._at_row,
-            self._at_rest,
-            self._at_sketch,
+        sketch, rank = self._sketch, self._descriptors.rank
+        kernel.assign_slots(
+            rows, segment, self._first_rows, sketch.rows, sketch.rest, rank, self.slots
         )
-        self.note(rows)
+        self.write(rows)
 
-    def note(self, rows: NDArray[np.int32]) -> None:
-        """Write down what words and scores the far among these have now, if they have places."""
-        note(
-            rows,
-            self._sketch.margins,
-            self._rank,
-            self._code,
-            self._score,
-            self._place,
-            self._at_code,
-            self._at_least,
-        )
+    def write(self, rows: NDArray[np.int32]) -> None:
+        """Write the present words and scores of the far ones of these that have slots."""
+        kernel.write_slots(rows, self._descriptors, self.slots)
 
-    def challenge(
+    def compare(
         self,
         segments: tuple[int, int],
-        newcomers: Newcomers,
-        search: WordSearch,
-        values: NDArray[Any],
+        added: AddedWords,
+        corpus: Corpus,
         column: NDArray[np.int32],
         moved: NDArray[np.int32],
         n_far: int,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-        """Return who of these segments has no word now, and who found a better one.
+    ) -> Changes:
+        """Return the far descriptors of these segments that lost their word or found a better one.
 
-        Of the latter also that word and the score of the one before; their new scores are noted.
         ``moved`` are the descriptors that the move changed before; those of them that became far
-        have no word yet. The arrays are good until the thread's next call.
+        have no word yet. The arrays are valid until the thread's next call.
         """
-        # Who had a place from before must not stand there with the word of that time.
-        self.note(moved)
-        # One more: the kernel writes first and then sees whether it counts.
-        room = self._scratch.take(4, n_far + 1)
-        lost, won, winners = (row.view(np.int32) for row in room[:3])
-        won_from = room[3]
-        n_lost = without_places(moved, self._rank, self._place, lost)
-        n_lost, n_won = challenge(
-            *segments,
-            newcomers.positions,
-            newcomers.sketched,
-            newcomers.slack,
-            newcomers.words,
-            newcomers.half_norms,
-            values,
-            search.centre,
-            search.exact_words,
-            column,
-            self._sketch.margins,
-            self._rank,
-            self._score,
-            lost,
-            won,
-            winners,
-            won_from,
-            n_lost,
-            self.starts,
-            self.n_seated,
-            self._at_row,
-            self._at_code,
-            self._at_least,
-            self._at_rest,
-            self._at_sketch,
+        # A slot from before must not show the word of that time.
+        self.write(moved)
+        # One entry more: the kernel writes first and then decides whether it counts.
+        space = self._scratch.take(4, n_far + 1)
+        lost, won, winners = (row.view(np.int32) for row in space[:3])
+        changes = Changes(lost, won, winners, space[3])
+        n_lost = kernel.without_slots(moved, self._descriptors.rank, self.slots, lost)
+        n_lost, n_won = kernel.compare_added_words(
+            *segments, added, corpus, column, self._descriptors, self.slots, changes, n_lost
         )
-        return lost[:n_lost], won[:n_won], winners[:n_won], won_from[:n_won]
+        return Changes(lost[:n_lost], won[:n_won], winners[:n_won], space[3][:n_won])

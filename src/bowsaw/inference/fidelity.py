@@ -1,16 +1,16 @@
-"""The certificate: inferred histograms against true re-coding on sampled bags."""
+"""The certificate: inferred histograms against re-encoding on sampled bags."""
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bowsaw.bags import Bags
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.random_streams import seed_from, stream
+from bowsaw.validation import check_int
 
 if TYPE_CHECKING:
     from bowsaw.inference.state import HistogramState
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How far inferred histograms are from re-coded ones, as L1 distances (0 to 2).
+    """How far inferred histograms are from re-encoded ones, as L1 distances (0 to 2).
 
     Attributes
     ----------
     n_bags : int
-        How many bags were re-coded.
+        Number of bags re-encoded.
     mean, worst : float
         The L1 distance of a bag's two histograms: mean over the bags, and the largest.
     allowed : float or None
         The most that rounding and the state's stated bound can cause, where the state is exact;
-        None where it is approximate and promises nothing.
+        None where it is approximate.
     """
 
     n_bags: int
@@ -38,7 +38,7 @@ class Fidelity:
 
     @property
     def holds(self) -> bool | None:
-        """Whether every bag is within ``allowed``; None where nothing was promised."""
+        """Whether every bag is within ``allowed``; None for an approximation."""
         return None if self.allowed is None else self.worst <= self.allowed
 
     def record(self) -> dict[str, Any]:
@@ -54,14 +54,13 @@ class Fidelity:
 
 
 def compare(state: HistogramState, bags: Bags, sample: int, random_state: Any) -> Fidelity:
-    """Re-code ``sample`` bags with the kept words and compare with what the state infers."""
-    if isinstance(sample, bool) or not isinstance(sample, numbers.Integral) or sample < 1:
-        raise ParameterError(f"sample must be a whole number above 0; got {sample!r}.")
+    """Re-encode ``sample`` bags with the kept words and compare with what the state infers."""
+    n_bags = check_int(sample, "sample", 1)
     full = np.flatnonzero(bags.counts > 0)
     if not len(full):
         raise DataError("fidelity needs bags with descriptors; all are empty.")
     rng = stream(seed_from(random_state), "fidelity")
-    chosen = np.sort(rng.choice(full, min(int(sample), len(full)), replace=False))
+    chosen = np.sort(rng.choice(full, min(n_bags, len(full)), replace=False))
     some = bags[chosen]
     inferred = state.histograms[chosen].astype(np.float64)
     errors = np.abs(inferred - state.recode(some)).sum(axis=1)

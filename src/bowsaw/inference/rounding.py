@@ -1,4 +1,4 @@
-"""How far rounding can move a soft code: what the bounds of the soft states rest on.
+"""How far rounding can move a soft code: the proofs behind the bounds of soft states.
 
 **A code moves less than the logarithms of its weights.** Let a code be p_k = w_k / Σ w, and let
 each weight be off by a factor between e⁻ʰ and eʰ. The L1 distance of two codes is twice the largest
@@ -14,7 +14,7 @@ f is truly below f·eʰ, so n of them are at most δ = n·f·eʰ off.
 products too small for float32 (see ``nearest.search``, γ as there, x and c centred); the exponent
 is ``factor`` = 2 · sharpness / scale² times the score. Its difference from the best score, the
 factor and their product round once each, and 2^t is within 2·10⁻⁷. All this is relative to one
-constant a descriptor, which cancels.
+constant per descriptor, which cancels.
 
 **Sums.** A sum of n numbers that are not negative is within γ(n) of itself in any order. A
 histogram's entries sum to 1, so relative errors of entries are L1 errors of the histogram; the mean
@@ -78,7 +78,7 @@ def direct_log_error(
 ) -> NDArray[np.float64]:
     """Return how far the logarithm of a weight is off that comes from differences in float64.
 
-    A squared distance is at most (norm + largest)²; with two roundings a dimension, the sum, two
+    A squared distance is at most (norm + largest)²; with two roundings per dimension, the sum, two
     of the exponent and the exponential itself. ``factor`` is that of scores.
     """
     out: NDArray[np.float64] = (
@@ -98,16 +98,7 @@ def bag_means(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArra
 
 
 def recoding_error(bags: Bags, words: NDArray[np.float32], sharpness: float) -> NDArray[np.float64]:
-    """Return a bound of what rounding does to ``soft_histograms`` with these words, ``(n_bags,)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> words = np.eye(2, dtype=np.float32)
-    >>> bool(recoding_error(Bags(words), words, 40.0)[0] < 1e-3)
-    True
-    """
+    """Return a bound of the rounding error of ``soft_histograms``, ``(n_bags,)``."""
     scores = WordScores(words)
     factor = score_factor(sharpness, bags.scale)
     errors = np.empty(bags.n_descriptors)

@@ -1,86 +1,91 @@
-"""``gaussian`` and ``empirical``: who takes over a pruned word, by samples of its descriptors.
+"""``gaussian`` and ``empirical``: which survivors take over a pruned word, by samples.
 
 **The problem.** Λ_kl, the share of pruned word l's mass that survivor k takes, is the probability
 that a descriptor with nearest word l has k as its nearest survivor (paper, Eq. 3, for one pruned
-word; for a set, read «first survivor» for «second nearest»). Given descriptors of word l, it is the
-share of them whose first survivor is k: no geometry, any number of dimensions, and no policy for
-sets.
+word; for a set, read "first survivor" for "second nearest"). Given descriptors of word l, it is the
+share of them whose first survivor is k: no geometry, any number of dimensions, no policy for sets.
 
 ``gaussian``
-    The paper's model by Monte Carlo: points of N(c_l, σ²I) truncated to the cell of l, with σ given
-    or estimated; or of N(c_l, Σ) with one shrunk covariance for all words, the Mahalanobis case
-    (``spread``, ``samples``).
+    The paper's model by Monte Carlo: points of N(c_l, Σ), truncated to the cell of l by rejection.
+    Σ is σ²I, or one shrunk covariance for all words, the Mahalanobis case. Cells are those of
+    Euclidean distance, since descriptors are encoded by it; the paper's Mahalanobis cells belong to
+    a codebook that encodes by that distance.
 ``empirical``
-    Training descriptors themselves. Words share what the corpus says, and no model is needed.
+    Training descriptors by their nearest word, all or a sample of each word's.
+
+Every word has a random stream named after its id: its samples do not depend on the other words, on
+their order, or on the number of threads.
+
+**Spread of descriptors.** From the residuals r = x − c of descriptors from their nearest words:
+σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I
+(``sklearn.covariance.ledoit_wolf``). Residuals are of truncated Gaussians, since a descriptor far
+from its word has another one; neither the paper nor these estimates correct for that.
 
 **Thin cells.** Shares from few samples are coarse, from none undefined. With n_l samples and
 ``smoothing`` a, row l is (n_l Λ + a U) / (n_l + a) where U is ``uniform`` (nearest-surviving): a
-prior worth a samples. Under ``gaussian`` it is for the cells alone that got fewer samples than
-were asked for.
+prior worth a samples. Under ``gaussian`` it applies only to cells with fewer samples than asked
+for.
 
 **The method.** The samples of word l are a bag, and their histogram under the survivors is row l of
 Λ. So Λ is an exact state of n_words bags (``exact``): it follows moves by touching the samples that
-change hands, says which columns changed, and these columns are mixed anew. Samples of kept words
-stay with their word, so Λ is the identity there by itself.
+change words, reports which columns changed, and these columns are recomputed. Samples of kept words
+stay with their word, so Λ is the identity there.
 
-**Cost.** Of a move: that of an exact state of all samples, and a multiply-add a bag for each
-nonzero of Λ in the changed columns. Memory: the samples with their ranked lists, and 8 bytes a pair
-of words.
+**Cost.** Of a move: that of an exact state of all samples, and a multiply-add per bag for each
+nonzero of Λ in the changed columns. Memory: the samples with their ranked lists, and 8 bytes per
+pair of words; for a shared covariance, 2¹⁷ residuals.
 """
 
 from __future__ import annotations
 
-import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.covariance import ledoit_wolf
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference._transfer_kernel import weigh_samples
 from bowsaw.inference.exact import ExactState
-from bowsaw.inference.nearest_survivors import Heirs
-from bowsaw.inference.residual_covariance import check_sigma, estimate_covariance
-from bowsaw.inference.samples import empirical_samples, gaussian_samples
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import Givers, TransferState
-from bowsaw.random_streams import seed_from
+from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
+from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words
+from bowsaw.parallel import ordered_map, single_threaded_blas
+from bowsaw.random_streams import seed_from, stream
 
 COVARIANCES = ("isotropic", "shared")
 MOST_SAMPLES = 2**23
-"""Shares of more samples could not be told apart in float32."""
+"""float32 shares of more samples are ambiguous."""
+MOST_RESIDUALS = 2**17
+ATTEMPTS = 20
+"""Points drawn for each one wanted, before a cell is left with fewer."""
+TASK_WORDS = 4
+BLOCK_ROWS = 2**14
 
 
 class SampledState(TransferState):
-    """Histograms in which pruned words give as samples of their descriptors do.
+    """Histograms in which pruned words give as samples of their descriptors do."""
 
-    Parameters
-    ----------
-    codebook, full, n_descriptors, bags, n_jobs
-        As of every transfer.
-    neighbours : int, default=5
-        Of the ``uniform`` that thin cells are smoothed toward.
-    """
-
-    _own = ("_samples", "_heirs")
+    _own = ("_samples", "_survivors")
 
     def __init__(
         self,
         codebook: Codebook,
         full: ArrayLike,
         *,
-        n_descriptors: ArrayLike | None = None,
-        bags: Bags | None = None,
-        neighbours: int = 5,
-        n_jobs: int | None = -1,
+        n_descriptors: ArrayLike | None,
+        bags: Bags | None,
+        neighbours: int,
+        n_jobs: int | None,
     ) -> None:
         super().__init__(codebook, full, n_descriptors=n_descriptors, bags=bags, n_jobs=n_jobs)
-        self._heirs = Heirs(codebook.words, neighbours, n_jobs=n_jobs)
+        self._survivors = NearestSurvivors(codebook.words, neighbours, n_jobs=n_jobs)
 
     def _learn(self, samples: Bags, priors: NDArray[np.float64]) -> None:
-        """Start with a bag of samples a word, and how many samples ``uniform`` is worth there."""
+        """Start with one bag of samples per word, and the samples that the prior is worth."""
         self._n_samples = samples.counts
         self._priors = np.where(self._n_samples == 0, 1.0, priors)
         self._samples = ExactState(self._book, samples, n_jobs=self._n_jobs)
@@ -88,42 +93,39 @@ class SampledState(TransferState):
 
     @property
     def n_samples(self) -> NDArray[np.int64]:
-        """How many samples each word of the full codebook has, ``(n_words,)``."""
+        """Number of samples per word of the full codebook, ``(n_words,)``."""
         return self._n_samples.copy()
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory that the state holds in arrays, that of its samples' state included."""
-        return super().n_bytes + self._heirs.n_bytes
-
     def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
-        self._heirs.begin(kept)
+        self._survivors.begin(kept)
         self._samples.reset(self._book.ids[kept])
 
     def _follow_transfer(
-        self, out: Positions, in_: Positions, kept: NDArray[np.bool_]
+        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
     ) -> Positions:
         ids = self._book.ids
-        self._samples.swap(ids[out], ids[in_])
+        self._on_undo(self._survivors.restorer())
+        self._samples.swap(ids[removed], ids[added])
+        self._on_undo(self._samples.undo)
         touched = np.zeros(len(kept), dtype=bool)
-        smoothed = self._heirs.follow(out, in_, kept)
-        touched[smoothed] = self._priors.any()
+        touched[self._survivors.follow(removed, added, kept)] = self._priors.any()
         touched[self._samples._kept[self._samples.changed]] = True
-        touched[in_] = True
+        touched[added] = True
         return np.flatnonzero(touched)
 
-    def _givers(self, words: Positions) -> Givers:
-        starts, sources = self._heirs.givers(words)
-        return Givers(
+    def _sources(self, words: Positions) -> Sources:
+        starts, sources = self._survivors.sources(words)
+        samples = self._samples
+        return Sources(
             *weigh_samples(
                 words,
-                self._samples._column[words],
-                self._samples.histograms.T,
+                samples._column[words],
+                samples.histograms.T,
                 self._n_samples,
                 self._priors,
                 starts,
                 sources,
-                self._heirs.n_heirs,
+                self._survivors.n_nearest,
             )
         )
 
@@ -138,11 +140,11 @@ class GaussianState(SampledState):
     full : array-like of shape (n_bags, n_words)
         Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
     n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors in each bag, for ``variance``; those of ``bags`` by default.
+        Descriptors per bag, for ``variance``; those of ``bags`` by default.
     bags : Bags, optional
         The corpus itself, for ``fidelity``.
     n_samples : int, default=200
-        Points drawn for each word.
+        Points drawn per word.
     sigma : float or None, default=None
         Standard deviation of a word's descriptors in each direction, in unit-norm units; None for
         that of ``learn_from``.
@@ -151,7 +153,7 @@ class GaussianState(SampledState):
     learn_from : Bags, optional
         Training bags for ``sigma`` or the covariance; ``bags`` by default.
     smoothing : float, default=1.0
-        How many samples ``uniform`` is worth in cells that got fewer than ``n_samples``.
+        Samples that ``uniform`` is worth in cells that got fewer than ``n_samples``.
     neighbours : int, default=5
         Of that ``uniform``.
     random_state : int, RandomState or None, default=0
@@ -184,7 +186,6 @@ class GaussianState(SampledState):
         random_state: Any = 0,
         n_jobs: int | None = -1,
     ) -> None:
-        prior, n_drawn = _check_smoothing(smoothing), _check_n_samples(n_samples)
         super().__init__(
             codebook,
             full,
@@ -194,10 +195,21 @@ class GaussianState(SampledState):
             n_jobs=n_jobs,
         )
         source = bags if learn_from is None else learn_from
-        root = _root_of(codebook, source, sigma, covariance, n_jobs)
-        seed = seed_from(random_state)
-        samples = gaussian_samples(codebook, root, n_drawn, seed, n_jobs=n_jobs)
-        self._learn(samples, np.where(samples.counts < n_drawn, prior, 0.0))
+        if covariance == "isotropic":
+            root = sigma_or_estimate(sigma, codebook, source, n_jobs) * np.eye(codebook.n_dims)
+        else:
+            if sigma is not None:
+                raise ParameterError(
+                    f"sigma = {sigma!r} has no use with covariance='shared', which is estimated "
+                    "from bags. Leave it out."
+                )
+            # The signs of eigenvectors are arbitrary; the symmetric root does not depend on them.
+            energy, axes = np.linalg.eigh(residual_covariance(codebook, source, n_jobs))
+            root = (axes * np.sqrt(np.maximum(energy, 0))) @ axes.T
+        samples = gaussian_samples(
+            codebook, root, n_samples, seed_from(random_state), n_jobs=n_jobs
+        )
+        self._learn(samples, np.where(samples.counts < n_samples, smoothing, 0.0))
 
 
 class EmpiricalState(SampledState):
@@ -210,15 +222,15 @@ class EmpiricalState(SampledState):
     full : array-like of shape (n_bags, n_words)
         Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
     n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors in each bag, for ``variance``; those of ``bags`` by default.
+        Descriptors per bag, for ``variance``; those of ``bags`` by default.
     bags : Bags, optional
         The corpus itself, for ``fidelity``.
     n_samples : int or None, default=None
-        Descriptors of a word at most, drawn without repetition; None for all.
+        Most descriptors per word, drawn without repetition; None for all.
     learn_from : Bags, optional
         The training bags; ``bags`` by default.
     smoothing : float, default=1.0
-        How many descriptors ``uniform`` is worth; 0 for nothing, but in cells without any.
+        Descriptors that ``uniform`` is worth; 0 for none, except in cells without descriptors.
     neighbours : int, default=5
         Of that ``uniform``.
     random_state : int, RandomState or None, default=0
@@ -249,8 +261,6 @@ class EmpiricalState(SampledState):
         random_state: Any = 0,
         n_jobs: int | None = -1,
     ) -> None:
-        prior = _check_smoothing(smoothing)
-        most = None if n_samples is None else _check_n_samples(n_samples)
         super().__init__(
             codebook,
             full,
@@ -265,53 +275,136 @@ class EmpiricalState(SampledState):
                 "transfer='empirical' learns from descriptors, and there are none. Give bags or "
                 "learn_from, or use transfer='uniform'."
             )
-        samples = empirical_samples(codebook, source, most, seed_from(random_state), n_jobs=n_jobs)
-        self._learn(samples, np.full(codebook.n_words, prior))
+        seed = seed_from(random_state)
+        samples = empirical_samples(codebook, source, n_samples, seed, n_jobs=n_jobs)
+        self._learn(samples, np.full(codebook.n_words, smoothing))
 
 
-def _root_of(
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def gaussian_samples(
     codebook: Codebook,
-    bags: Bags | None,
-    sigma: float | None,
-    covariance: str,
-    n_jobs: int | None,
-) -> NDArray[np.float64]:
-    """Return the symmetric root of the covariance of a word's descriptors, in unit-norm units."""
-    if covariance not in COVARIANCES:
-        raise ParameterError(
-            f"covariance must be one of {', '.join(COVARIANCES)}; got {covariance!r}."
-        )
-    if covariance == "isotropic":
-        return check_sigma(sigma, codebook, bags, n_jobs) * np.eye(codebook.n_dims)
-    if sigma is not None:
-        raise ParameterError(
-            f"sigma = {sigma!r} has no use with covariance='shared', which is estimated from bags. "
-            "Leave it out."
-        )
+    root: NDArray[np.float64],
+    n_samples: int,
+    seed: int,
+    *,
+    n_jobs: int | None = -1,
+) -> Bags:
+    """Return up to ``n_samples`` points of each word's truncated Gaussian, one bag per word.
+
+    ``root`` is the symmetric root of the covariance, in unit-norm units. Cells that hardly hold
+    their own word's points get fewer.
+    """
+    words, search = codebook.words, WordSearch(codebook.words)
+    stored_root = root * codebook.scale
+
+    def draw(word: int) -> NDArray[np.float32]:
+        random = stream(seed, "gaussian transfer", int(codebook.ids[word]))
+        found = [np.empty((0, codebook.n_dims), dtype=np.float32)]
+        n_missing, n_left = n_samples, ATTEMPTS * n_samples
+        while n_missing and n_left:
+            # A few more than are missing, or the last of them would take many rounds.
+            n = min(n_missing + n_missing // 4 + 8, n_left)
+            n_left -= n
+            noise = random.standard_normal((n, codebook.n_dims)) @ stored_root
+            rows = (words[word] + noise).astype(np.float32)
+            own = rows[search.find(rows).code == word][:n_missing]
+            n_missing -= len(own)
+            found.append(own)
+        return np.concatenate(found)
+
+    def some(first: int) -> list[NDArray[np.float32]]:
+        return [draw(word) for word in range(first, min(first + TASK_WORDS, len(words)))]
+
+    with single_threaded_blas():
+        blocks = ordered_map(some, range(0, len(words), TASK_WORDS), n_jobs, ahead=8)
+        drawn = [rows for block in blocks for rows in block]
+    return Bags.from_list(drawn, scale=codebook.scale, description=codebook.description)
+
+
+def empirical_samples(
+    codebook: Codebook,
+    bags: Bags,
+    n_samples: int | None,
+    seed: int,
+    *,
+    n_jobs: int | None = -1,
+) -> Bags:
+    """Return the descriptors of each word, one bag per word: all, or a sample of ``n_samples``.
+
+    Descriptors keep their order; ``bags`` may lie on disk, and are read twice.
+    """
+    codes = nearest_words(bags, codebook.words_for(bags), n_jobs=n_jobs)
+    order = np.argsort(codes, kind="stable")
+    limits = np.searchsorted(codes[order], np.arange(codebook.n_words + 1))
+    if n_samples is not None:
+        kept = np.ones(len(order), dtype=bool)
+        for word in np.flatnonzero(np.diff(limits) > n_samples):
+            random = stream(seed, "empirical transfer", int(codebook.ids[word]))
+            own = np.arange(limits[word], limits[word + 1])
+            kept[own] = False
+            kept[random.choice(own, n_samples, replace=False)] = True
+        order = order[kept]
+        limits = np.concatenate([[0], np.cumsum(kept)])[limits]
+    values = np.empty((len(order), codebook.n_dims), dtype=bags.dtype)
+    by_row = np.argsort(order)
+    rows = order[by_row]
+    for start, stop in bags.blocks(BLOCK_ROWS):
+        begin, end = np.searchsorted(rows, [start, stop])
+        block = bags.read(start, stop, dtype=bags.dtype)
+        values[by_row[begin:end]] = block[rows[begin:end] - start]
+    return Bags(values, limits, scale=bags.scale, description=bags.description)
+
+
+# -- the spread of descriptors ---------------------------------------------------------------------
+
+
+def _residuals(
+    codebook: Codebook, bags: Bags | None, n_jobs: int | None
+) -> Iterator[NDArray[np.float64]]:
+    """Yield what descriptors differ from their nearest words, in unit-norm units, by blocks."""
     if bags is None:
         raise DataError(
-            "covariance='shared' is estimated from descriptors, and there are none. Give bags or "
-            "learn_from."
+            "the spread of descriptors is estimated from bags, and there are none. Give sigma, "
+            "bags or learn_from."
         )
-    # Its eigenvectors are known up to their signs only; the symmetric root does not depend on them.
-    energy, axes = np.linalg.eigh(estimate_covariance(codebook, bags, n_jobs=n_jobs))
-    root: NDArray[np.float64] = (axes * np.sqrt(np.maximum(energy, 0))) @ axes.T
-    return root
+    words = codebook.words_for(bags)
+    for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
+        rows = bags.read(start, start + len(found.code)).astype(np.float64)
+        yield (rows - words[found.code]) / bags.scale
 
 
-def _check_smoothing(smoothing: object) -> float:
-    if isinstance(smoothing, numbers.Real) and 0 <= float(smoothing) < np.inf:
-        return float(smoothing)
-    raise ParameterError(f"smoothing must be a finite number from 0 up; got {smoothing!r}.")
+def sigma_or_estimate(
+    sigma: float | None, codebook: Codebook, bags: Bags | None, n_jobs: int | None
+) -> float:
+    """Return ``sigma``, or the root mean square of residuals per dimension."""
+    if sigma is not None:
+        return sigma
+    total, n = 0.0, 0
+    for residuals in _residuals(codebook, bags, n_jobs):
+        total, n = total + float((residuals**2).sum()), n + residuals.size
+    _check_spread(total)
+    return float(np.sqrt(total / n))
 
 
-def _check_n_samples(n_samples: object) -> int:
-    if (
-        isinstance(n_samples, bool)
-        or not isinstance(n_samples, numbers.Integral)
-        or not 1 <= int(n_samples) < MOST_SAMPLES
-    ):
-        raise ParameterError(
-            f"n_samples must be a whole number from 1 to {MOST_SAMPLES - 1}; got {n_samples!r}."
+def residual_covariance(
+    codebook: Codebook, bags: Bags | None, n_jobs: int | None = -1
+) -> NDArray[np.float64]:
+    """Return the shrunk covariance of residuals, ``(n_dims, n_dims)``, in unit-norm units.
+
+    Of at most ``MOST_RESIDUALS`` descriptors, evenly spaced within blocks.
+    """
+    n_all = 0 if bags is None else bags.n_descriptors
+    step = max(1, -(-n_all // MOST_RESIDUALS))
+    blocks = [residuals[::step] for residuals in _residuals(codebook, bags, n_jobs)]
+    _check_spread(sum(float((block**2).sum()) for block in blocks))
+    shrunk: NDArray[np.float64] = ledoit_wolf(np.concatenate(blocks), assume_centered=True)[0]
+    return shrunk
+
+
+def _check_spread(total: float) -> None:
+    if not total > 0:
+        raise DataError(
+            "sigma cannot be estimated: no descriptor differs from its nearest word. Give sigma."
         )
-    return int(n_samples)

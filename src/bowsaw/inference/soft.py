@@ -1,84 +1,79 @@
-"""Soft coding under any set of words: renormalise what is kept (paper, claim 2).
+"""Soft coding under any set of words: renormalise what is kept (paper, Claim 2).
 
 **The problem.** The soft code of a descriptor x with the kept words T is, by Eq. 2,
 h_k(x) = w_k / Σ_{j∈T} w_j with w_k = exp(−sharpness · (‖x − c_k‖² − min_j ‖x − c_j‖²)), the minimum
 over all words. The weights w do not depend on T. So a state holds the weights of every word and
 each descriptor's *total* over the kept words; the histogram of a bag is the mean of w_k / total
-over its descriptors, which is re-coding exactly and not an approximation.
+over its descriptors, which is re-encoding exactly and not an approximation.
 
-**A move** adds the weights of the words that come to the totals, subtracts those that go, and pools
-the kept words anew, since every total changes. It costs n_descriptors · (n_kept + words moved)
-multiplications, against n_dims times as many and an exponential each for re-coding. Weights lie
-words down, descriptors across: pruned words are never read, and a kept one is read in long runs.
+**A move** adds the weights of added words to the totals, subtracts those of removed words, and
+pools the kept words again, since every total changes. It costs n_descriptors · (n_kept + words
+moved) multiplications, against n_dims times as many and an exponential each for re-encoding.
+Weights are stored words down, descriptors across: pruned words are never read, and a kept one is
+read in long runs.
 
 **Storage.**
 
-- ``float64``, for small data: differences and exponentials in float64, histograms in float64.
-- ``uint16``: 2 bytes an entry, 6 bits of octave and 10 of mantissa, rounded to nearest. The
-  logarithm of a weight is off by at most 2⁻¹¹, up or down by chance, so that errors cancel in a
+- ``uint16``: 2 bytes per entry, 6 bits of octave and 10 of mantissa, rounded to nearest. The
+  logarithm of a weight is off by at most 2⁻¹¹, up or down at random, so that errors cancel in a
   bag's mean. Weights below 2⁻⁶³ count as that. Products in float32 as in soft coding.
-- ``disk``: the same in a memory-mapped file, which is removed with the last state that uses it.
+- ``float64``: differences and exponentials in float64, histograms in float64.
+
+Weights of more than ``max_bytes`` lie in a memory-mapped file, which is removed with the last state
+that uses it. The numbers are the same.
 
 **Totals do not drift.** Each is kept as an unevaluated sum of two float64 (``add_columns``). In 16
 bits a weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this arithmetic is exact:
-after any moves a total is the very one that ``reset`` would compute. In float64 each addition errs
-by at most 2⁻¹⁰⁵ · n_words²; after ``REFRESH`` additions totals are computed from scratch.
+after any moves a total equals that of ``reset``. In float64 each addition errs by at most
+2⁻¹⁰⁵ · n_words²; after ``REFRESH`` additions totals are computed from scratch.
 
 **Where totals fade.** If every word near a descriptor is pruned, its total is no longer much larger
 than what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits (what was cut off could then be
-2⁻¹³ of it), or 2⁴⁴ times the error of the sum in float64, the descriptor is coded anew with the
-kept words, relative to the nearest of them: never 0/0, and at worst about the cost of re-coding. On
-dense SIFT with 1000 words that is at most one descriptor in 400 with 20 words kept at sharpness 40,
-but one in six with 100 kept at sharpness 160.
+2⁻¹³ of it), or 2⁴⁴ times the error of the sum in float64, the descriptor is encoded again with the
+kept words, relative to the nearest of them: never 0/0, and at worst about the cost of re-encoding.
+On dense SIFT with 1000 words that is at most one descriptor in 400 with 20 words kept at sharpness
+40, but one in six with 100 kept at sharpness 160.
 
 **The bound** of a bag is the mean over its descriptors of what ``rounding`` proves for distances,
 storage and cut weights, and of the sums: γ(min(rows, 1024) + 5), and γ(n_kept + 5) for the share
-that is coded anew.
+that is encoded again.
 
 Departure from the paper: weights are kept relative to the nearest word, not as normalised codes,
-which underflow to 0/0 when all near words go.
+which underflow to 0/0 when all near words are pruned.
 """
 
 from __future__ import annotations
 
-import numbers
 import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
+from bowsaw.checkpoint import translate_enospc
 from bowsaw.codebook import Codebook
 from bowsaw.coding._pooling_kernel import weigh
-from bowsaw.coding.soft import WordScores, check_sharpness, score_factor, soft_histograms
-from bowsaw.errors import ParameterError
+from bowsaw.coding.soft import WordScores, score_factor, soft_histograms
+from bowsaw.errors import ParameterError, SpaceError
+from bowsaw.inference import _soft_kernel as kernel
 from bowsaw.inference import rounding
-from bowsaw.inference._soft_kernel import (
-    N_OCTAVES,
-    SEGMENT,
-    add_columns,
-    exact_weights,
-    invert,
-    pack,
-    pool_columns,
-)
-from bowsaw.inference.recode_rows import add_rows, weights_in_float32, weights_in_float64
 from bowsaw.inference.state import HistogramState, Positions
-from bowsaw.inference.weights_file import room_on_disk
 from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
-Storage = Literal["auto", "float64", "uint16", "disk"]
-
-SMALL_BYTES = 64 * 2**20
-"""Up to here ``storage="auto"`` takes float64."""
+STORAGES = ("uint16", "float64")
 REFRESH = 2**14
 TILE_ROWS = 2**14
 BUILD_ROWS = 2048
-_STORAGES = ("auto", "float64", "uint16", "disk")
+RECODE_ROWS = 512
 _CUT = 2.0**-13
 _DRIFT = 2.0**-44
 
@@ -94,14 +89,13 @@ class SoftState(HistogramState):
         The corpus; read again for descriptors whose near words are all pruned.
     sharpness : float, default=40.0
         In units of unit-norm descriptors, above 0.
-    storage : {"auto", "float64", "uint16", "disk"}, default="auto"
-        How weights are kept: 8 bytes an entry with rounding near 1e-13, or 2 bytes in memory or on
-        disk with an L1 error near 2e-5 a bag and a bound near 2e-3. ``"auto"`` takes float64 up to
-        64 MiB, then uint16 up to ``max_bytes``, then the disk.
+    storage : {"uint16", "float64"}, default="uint16"
+        How weights are stored: 2 bytes per entry with an L1 error near 2e-5 per bag and a bound
+        near 2e-3, or 8 bytes with rounding near 1e-13.
     max_bytes : int, default=2 GiB
-        The most that ``"auto"`` takes of the memory.
+        The most memory for weights; larger ones lie in a file.
     folder : path-like, optional
-        Where the file on disk lies; the system's temporary folder by default.
+        Where that file lies; the system's temporary folder by default.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
     verbose : bool, default=False
@@ -112,14 +106,17 @@ class SoftState(HistogramState):
     sharpness : float
         As given.
     storage : str
-        How weights are kept: "float64", "uint16" or "disk".
+        As given.
+    on_disk : bool
+        Whether the weights lie in a file.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bowsaw import Bags, Codebook
     >>> book = Codebook([[0.0], [1.0], [3.0]])
-    >>> state = SoftState(book, Bags(np.array([[0.5], [2.0]])), sharpness=1.0)
+    >>> bags = Bags(np.array([[0.5], [2.0]]))
+    >>> state = SoftState(book, bags, sharpness=1.0, storage="float64")
     >>> state.histograms.round(3)
     array([[0.262, 0.494, 0.245]])
     >>> state.swap(remove=[1]).histograms.round(3), state.kept
@@ -127,8 +124,8 @@ class SoftState(HistogramState):
     """
 
     is_exact: ClassVar[bool] = True
-    leaves_traces: ClassVar[bool] = True
-    _own = ("_high", "_low", "_n_anew", "_n_added")
+    history_dependent: ClassVar[bool] = True
+    _own = ("_high", "_low", "_n_recoded", "_n_added")
 
     def __init__(
         self,
@@ -136,42 +133,40 @@ class SoftState(HistogramState):
         bags: Bags,
         *,
         sharpness: float = 40.0,
-        storage: Storage = "auto",
+        storage: Literal["uint16", "float64"] = "uint16",
         max_bytes: int = 2 * 2**30,
         folder: str | os.PathLike[str] | None = None,
         n_jobs: int | None = -1,
         verbose: bool = False,
     ) -> None:
-        self.sharpness = check_sharpness(sharpness)
-        n_entries = codebook.n_words * bags.n_descriptors
-        self.storage = _choose(storage, n_entries, max_bytes)
-        wide = self.storage == "float64"
-        self._number: Any = np.float64 if wide else np.float32
+        self.sharpness = sharpness
+        self.storage = storage
+        self._wide = storage == "float64"
+        self._number: Any = np.float64 if self._wide else np.float32
         self._words = codebook.words_for(bags)
         super().__init__(codebook, len(bags), bags=bags, dtype=self._number)
         self._n_jobs = n_jobs
         self._offsets = bags.offsets
         self._arrays = list(bags)
         self._factor = score_factor(self.sharpness, bags.scale)
-        shape = (codebook.n_words, bags.n_descriptors)
-        self._codes: NDArray[Any]
-        if self.storage == "disk":
-            self._codes = room_on_disk(shape, np.uint16, folder)
-        else:
-            self._codes = np.empty(shape, dtype=np.float64 if wide else np.uint16)
-        self._centre, self._code_error = self._weigh(bags, verbose)
+        shape, dtype = (codebook.n_words, bags.n_descriptors), np.dtype(storage)
+        self.on_disk = shape[0] * shape[1] * dtype.itemsize > max_bytes
+        make = _mapped if self.on_disk else _in_memory
+        self._codes: NDArray[Any] = make(shape, dtype, folder)
+        self._scores = WordScores(self._words)
+        self._code_error = self._weigh(bags, verbose)
         self._high = np.zeros(bags.n_descriptors)
         self._low = np.zeros(bags.n_descriptors)
-        self._n_anew = np.zeros(len(bags), dtype=np.int64)
-        # Words added since totals were last summed afresh.
+        self._n_recoded = np.zeros(len(bags), dtype=np.int64)
+        # Words added since totals were last summed from scratch.
         self._n_added = np.zeros(1, dtype=np.int64)
         self._begin()
 
     # -- building --------------------------------------------------------------------------------
 
-    def _weigh(self, bags: Bags, verbose: bool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Fill in the weights; return what words are centred on and each bag's error of codes."""
-        scores = WordScores(self._words)
+    def _weigh(self, bags: Bags, verbose: bool) -> NDArray[np.float64]:
+        """Fill in the weights; return each bag's error of codes."""
+        scores, n_dims = self._scores, bags.n_dims
         errors = np.empty(bags.n_descriptors)
         codes = np.asarray(self._codes)
         wide_words = self._words.astype(np.float64)
@@ -179,10 +174,9 @@ class SoftState(HistogramState):
         def in_float64(start: int, rows: NDArray[np.float32]) -> NDArray[np.float64]:
             norms = np.linalg.norm(rows.astype(np.float64) - scores.centre, axis=1)
             check_size("descriptors", float(norms.max(initial=0)))
-            exact_weights(
-                rows.T.astype(np.float64, order="C"), wide_words, self._factor / 2, start, codes
-            )
-            log_error = rounding.direct_log_error(norms, scores.largest, bags.n_dims, self._factor)
+            columns = rows.T.astype(np.float64, order="C")
+            kernel.exact_weights(columns, wide_words, self._factor / 2, start, codes)
+            log_error = rounding.direct_log_error(norms, scores.largest, n_dims, self._factor)
             return rounding.code_error(log_error)
 
         def in_16_bits(start: int, rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -191,54 +185,54 @@ class SoftState(HistogramState):
             for block, products in scores.blocks(rows):
                 norms[done : done + len(block)] = np.sqrt(np.einsum("nd,nd->n", block, block))
                 weigh(products, scores.half_norms, self._factor, np.empty(len(block), np.float32))
-                pack(products, start + done, codes)
+                kernel.pack(products, start + done, codes)
                 done += len(block)
             log_error = rounding.score_log_error(
-                norms, scores.largest, bags.n_dims, self._factor, N_OCTAVES
+                norms, scores.largest, n_dims, self._factor, kernel.N_OCTAVES
             )
             return rounding.code_error(log_error - np.log1p(-(2.0**-11)), _CUT)
 
-        fill = in_float64 if self.storage == "float64" else in_16_bits
+        fill = in_float64 if self._wide else in_16_bits
 
         def one(limits: tuple[int, int]) -> int:
             errors[limits[0] : limits[1]] = fill(limits[0], bags.read(*limits))
             return limits[1] - limits[0]
 
-        with (
-            single_threaded_blas(),
-            Progress("weighing", bags.n_descriptors, show=verbose) as bar,
-        ):
+        with single_threaded_blas(), Progress("weighing", bags.n_descriptors, show=verbose) as bar:
             for n_done in ordered_map(one, bags.blocks(BUILD_ROWS), self._n_jobs, ahead=4):
                 bar.step(n_done)
-        return scores.centre, rounding.bag_means(errors, self._offsets)
+        return rounding.bag_means(errors, self._offsets)
 
     # -- moves -----------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._high[:] = 0
-        self._low[:] = 0
-        self._n_added[:] = 0
+        self._clear_totals()
         self._move(self._kept, self._kept[:0])
+
+    def _clear_totals(self) -> None:
+        for totals in (self._high, self._low, self._n_added):
+            totals[:] = 0
 
     def _follow(
         self,
-        out: Positions,
-        out_columns: NDArray[np.int64],
-        in_: Positions,
-        in_columns: NDArray[np.int64],
+        removed: Positions,
+        removed_columns: NDArray[np.int64],
+        added: Positions,
+        added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        self._n_added += len(out) + len(in_)
-        if self.storage == "float64" and self._n_added[0] > REFRESH:
-            self._high[:] = 0
-            self._low[:] = 0
-            self._n_added[:] = 0
-            in_, out = self._kept[self._column[self._kept] >= 0], out[:0]
-        self._move(in_, out)
+        self._save(self._table, slice(self.n_kept))
+        for name in self._own:
+            self._save(getattr(self, name))
+        self._n_added += len(removed) + len(added)
+        if self._wide and self._n_added[0] > REFRESH:
+            self._clear_totals()
+            added, removed = self._kept[self._column[self._kept] >= 0], removed[:0]
+        self._move(added, removed)
         return np.arange(self.n_kept)
 
-    def _move(self, come: Positions, gone: Positions) -> None:
-        """Update the totals by the words that come and go, then pool the kept words."""
-        # A column that is about to be removed still names its word, which has no column any more.
+    def _move(self, added: Positions, removed: Positions) -> None:
+        """Update the totals by the moved words, then pool the kept words."""
+        # A column that is to be dropped still names its word, which has no column any more.
         columns = np.flatnonzero(self._column[self._kept] >= 0)
         words = self._kept[columns]
         least = self._least(len(words))
@@ -247,36 +241,23 @@ class SoftState(HistogramState):
         def one(bags: tuple[int, int]) -> NDArray[np.int64]:
             start, stop = int(offsets[bags[0]]), int(offsets[bags[1]])
             high, low = self._high[start:stop], self._low[start:stop]
-            add_columns(codes, come, 1.0, start, high, low)
-            add_columns(codes, gone, -1.0, start, high, low)
+            kernel.add_columns(codes, added, 1.0, start, high, low)
+            kernel.add_columns(codes, removed, -1.0, start, high, low)
             inverse = np.empty(stop - start, dtype=self._number)
-            n_faded = invert(high, low, least, inverse)
-            pool_columns(codes, words, columns, offsets, *bags, inverse, table)
+            n_faded = kernel.invert(high, low, least, inverse)
+            kernel.pool_columns(codes, words, columns, offsets, *bags, inverse, table)
             return start + np.flatnonzero(inverse == 0) if n_faded else np.empty(0, dtype=np.int64)
 
         faded = list(ordered_map(one, self._tiles(), self._n_jobs, ahead=8))
         rows = np.concatenate([np.empty(0, dtype=np.int64), *faded])
-        self._n_anew[:] = self._code_anew(rows, words, columns) if len(rows) else 0
+        self._n_recoded[:] = self._recode_rows(rows, words, columns) if len(rows) else 0
 
     def _least(self, n_kept: int) -> float:
-        """Return the total below which a descriptor is coded anew."""
+        """Return the total below which a descriptor is encoded again."""
         n_words = self._book.n_words
-        if self.storage == "float64":
+        if self._wide:
             return (REFRESH + 2 * n_words) * n_words**2 * 2.0**-105 / _DRIFT
-        return n_kept * 2.0**-N_OCTAVES / _CUT
-
-    def _code_anew(
-        self, rows: NDArray[np.int64], words: Positions, columns: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        some = self._words[words]
-        weights = (
-            weights_in_float64(some, self._factor / 2)
-            if self.storage == "float64"
-            else weights_in_float32(some, self._centre, self._factor)
-        )
-        return add_rows(
-            self._arrays, self._offsets, rows, weights, columns, self._table, self._n_jobs
-        )
+        return n_kept * 2.0**-kernel.N_OCTAVES / _CUT
 
     def _tiles(self) -> list[tuple[int, int]]:
         """Return runs of whole bags with about ``TILE_ROWS`` descriptors."""
@@ -284,21 +265,75 @@ class SoftState(HistogramState):
         first = np.flatnonzero(np.diff(tile, prepend=-1))
         return list(pairwise([*first.tolist(), self.n_bags]))
 
-    # -- how far to trust it ---------------------------------------------------------------------
+    # -- encoding some descriptors again ---------------------------------------------------------
+
+    def _recode_rows(
+        self, rows: NDArray[np.int64], words: Positions, columns: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Add the mean codes of some descriptors to the table; return their number per bag.
+
+        ``rows`` are ascending positions among all descriptors. They lie scattered over the bags, so
+        those of many bags are encoded in one block. Sums over a bag are taken in float64.
+        """
+        offsets, bags = self._offsets, self._arrays
+        counts = np.diff(offsets)
+        limits = np.searchsorted(rows, offsets)
+        n_rows: NDArray[np.int64] = np.diff(limits)
+        filled = np.flatnonzero(n_rows)
+        # A task is some whole bags, so that no two threads add to the same entries.
+        begins = np.flatnonzero(np.diff(limits[filled] // RECODE_ROWS, prepend=-1))
+        scores = WordScores(self._words[words], self._scores.centre)
+
+        def one(some: NDArray[np.int64]) -> None:
+            found = [bags[i][rows[limits[i] : limits[i + 1]] - offsets[i]] for i in some.tolist()]
+            ends = np.concatenate(([0], np.cumsum(n_rows[some])))
+            sums = np.zeros((len(columns), len(some)))
+            done = 0
+            for block, total in self._weights(np.concatenate(found), words, scores):
+                first = int(np.searchsorted(ends, done, side="right")) - 1
+                last = int(np.searchsorted(ends, done + len(total)))
+                runs = np.clip(ends[first : last + 1] - done, 0, len(total))
+                kernel.pool_runs(block, total, runs, first, sums)
+                done += len(total)
+            kernel.add_means(sums, columns, some, counts, self._table)
+
+        with single_threaded_blas():
+            for _ in ordered_map(one, np.split(filled, begins[1:]), self._n_jobs, ahead=8):
+                pass
+        return n_rows
+
+    def _weights(
+        self, rows: NDArray[Any], words: Positions, scores: WordScores
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield, for blocks of rows, the weights ``(n_words, n_rows)`` and their totals."""
+        if not self._wide:
+            for block, products in scores.blocks(rows):
+                total = np.empty(len(block), dtype=np.float32)
+                weigh(products, scores.half_norms, self._factor, total)
+                yield products, total
+            return
+        wide = self._words[words].astype(np.float64)
+        for start in range(0, len(rows), RECODE_ROWS):
+            columns = rows[start : start + RECODE_ROWS].T.astype(np.float64, order="C")
+            out = np.empty((len(wide), columns.shape[1]))
+            kernel.exact_weights(columns, wide, self._factor / 2, 0, out)
+            yield out, out.sum(axis=0)
+
+    # -- error -----------------------------------------------------------------------------------
 
     def bound(self) -> NDArray[np.float64]:
-        """Return a proven bound of each bag's L1 error against exact re-coding, ``(n_bags,)``."""
-        wide = self.storage == "float64"
-        unit = rounding.UNIT64 if wide else rounding.UNIT
+        """Return a proven bound of each bag's L1 error against exact re-encoding, ``(n_bags,)``."""
+        unit = rounding.UNIT64 if self._wide else rounding.UNIT
         counts = np.diff(self._offsets)
-        anew = self._n_anew / np.maximum(counts, 1)
-        sums = rounding.sum_error(np.minimum(counts, SEGMENT) + 5, unit) + wide * _DRIFT
-        again = anew * rounding.sum_error(self.n_kept + 5, unit)
-        out: NDArray[np.float64] = np.minimum(self._code_error + sums + again, 2.0) * (counts > 0)
+        recoded = self._n_recoded / np.maximum(counts, 1)
+        sums = rounding.sum_error(np.minimum(counts, kernel.SEGMENT) + 5, unit)
+        again = recoded * rounding.sum_error(self.n_kept + 5, unit)
+        total = self._code_error + sums + self._wide * _DRIFT + again
+        out: NDArray[np.float64] = np.minimum(total, 2.0) * (counts > 0)
         return out
 
     def recoding_error(self, chosen: Bags) -> NDArray[np.float64]:
-        """Return a bound of what rounding does to ``recode`` itself, ``(n_bags,)``."""
+        """Return a bound of the rounding error of ``recode`` itself, ``(n_bags,)``."""
         words = self._book.words_for(chosen)[np.sort(self._kept)]
         return rounding.recoding_error(chosen, words, self.sharpness)
 
@@ -306,14 +341,36 @@ class SoftState(HistogramState):
         return soft_histograms(bags, words, self.sharpness, n_jobs=self._n_jobs)
 
 
-def _choose(storage: str, n_entries: int, max_bytes: object) -> str:
-    if storage not in _STORAGES:
-        raise ParameterError(f"storage must be one of {list(_STORAGES)}; got {storage!r}.")
-    most = float(max_bytes) if isinstance(max_bytes, numbers.Real) else np.nan
-    if isinstance(max_bytes, bool) or not most >= 0:
-        raise ParameterError(f"max_bytes must be a number of bytes from 0 up; got {max_bytes!r}.")
-    if storage != "auto":
-        return storage
-    if 8 * n_entries <= min(SMALL_BYTES, most):
-        return "float64"
-    return "uint16" if 2 * n_entries <= most else "disk"
+def _in_memory(shape: tuple[int, int], dtype: np.dtype[Any], folder: Any) -> NDArray[Any]:
+    return np.empty(shape, dtype=dtype)
+
+
+def _mapped(
+    shape: tuple[int, int], dtype: np.dtype[Any], folder: str | os.PathLike[str] | None
+) -> NDArray[Any]:
+    """Return a new memory-mapped array; its file is removed with the last user."""
+    parent = Path(tempfile.gettempdir() if folder is None else folder)
+    if not parent.is_dir():
+        raise ParameterError(f"folder must be an existing folder; got {str(parent)!r}.")
+    n_bytes = shape[0] * shape[1] * dtype.itemsize
+    free = shutil.disk_usage(parent).free
+    if n_bytes > free:
+        raise SpaceError(
+            f"the soft state needs {n_bytes} bytes on disk, and {parent} has {free} free. Give "
+            "another folder=, or use fewer words or bags."
+        )
+    own = Path(tempfile.mkdtemp(prefix="bowsaw-soft-", dir=parent))
+    try:
+        path = own / "weights"
+        with translate_enospc(path), path.open("wb") as file:
+            # Reserved now: a page that cannot be written later would kill the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+        array = np.memmap(path, dtype=dtype, mode="r+", shape=shape)
+    except BaseException:
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+    weakref.finalize(array, shutil.rmtree, own, ignore_errors=True)
+    return array

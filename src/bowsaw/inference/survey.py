@@ -1,24 +1,24 @@
-"""How far each way of inferring can be trusted and what it saves, measured on the user's own data.
+"""Error and speed of each way of inferring, measured on the user's own data.
 
-**The problem.** The paper compares its inference with coding anew by counting operations:
+**The problem.** The paper compares its inference with re-encoding by counting operations:
 O(|S| |N_δ|) and O(N |T|) against O(d |T| N). What a user gains depends on the corpus, the codebook,
 the words kept and the machine, so it is measured there: for one set of kept words, way by way.
 
 **What is measured.**
 
-- *The error.* True re-coding of sampled bags against what the state infers (``fidelity``), taken
-  after all the timed moves and their way back: a state that follows moves badly shows it here.
+- *The error.* Re-encoding of sampled bags against what the state infers (``fidelity``), after all
+  the timed moves and their way back: a state that follows moves badly shows it here.
 - *A move.* The median time of ``swap`` with random words, the same for every way. Each move begins
   at the kept words that were asked for.
-- *Re-coding.* The median of three passes over the same bags with the same kept words and as many
-  threads, after one to warm up; once for all ways, because it does not depend on them.
+- *Re-encoding.* The median of three passes over the same bags with the same kept words and as many
+  threads, after a first one; once for all ways, because it does not depend on them.
 - *The build.* From the bags to a state. Ways that infer from the full histograms share them, and
   each counts the time that making them took. Compiled kernels are loaded before any clock runs, by
-  a rehearsal with a few words and bags.
+  a run with a few words and bags.
 
-**Refusals.** A way may refuse the data: too many dimensions, codes too flat to be truncated. When
-surveying all ways that is a result like any other, kept with its reason and with what was measured
-before it; when a way was asked for by name it is an error, and the rows before it stay.
+**Refusals.** A way may refuse the data, such as too many dimensions. When all ways are surveyed a
+refusal is a result like any other, kept with its reason and with what was measured before it; when
+a way was asked for by name it is an error, and the rows before it stay.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Way:
 
 
 def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
-    """Return the ways of the named transfers, one for each variant; ``["all"]`` names every one.
+    """Return the ways of the named transfers, one per variant; ``["all"]`` names every one.
 
     Examples
     --------
     >>> [way.name for way in ways_of("hard", ["exact", "uniform"])]
     ['exact', 'uniform, nearest-surviving', 'uniform, sequential', 'uniform, chain']
     >>> [way.name for way in ways_of("soft", ["all"])]
-    ['exact', 'truncated']
+    ['exact']
     """
     known = TRANSFERS[coding]
     names = list(known) if list(transfers) == [ALL] else list(dict.fromkeys(transfers))
@@ -98,8 +98,8 @@ def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int
     n_words = codebook.n_words
     if not 1 <= n_kept < n_words:
         raise ParameterError(
-            f"the words to keep must be from 1 to {n_words - 1} (the codebook has {n_words} words, "
-            f"and one has to go); got {n_kept}. Keep fewer words, or train a larger codebook."
+            f"the number of words to keep must be from 1 to {n_words - 1} (the codebook has "
+            f"{n_words} words); got {n_kept}. Keep fewer words, or train a larger codebook."
         )
     chosen = stream(seed, "survey", "kept").choice(n_words, n_kept, replace=False)
     return codebook.ids[np.sort(chosen)]
@@ -107,22 +107,22 @@ def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of one way; None for what was not reached before the way refused.
+    """The results of one way; None for what was not reached before the way refused.
 
     Attributes
     ----------
     way : Way
-        Which one.
+        The way.
     build_seconds : float or None
         From the bags to a state.
     n_bytes : int or None
-        Memory that the state holds.
+        Memory of the state.
     move_seconds : float or None
         Median time of a move.
     fidelity : Fidelity or None
-        The error against true re-coding.
+        The error against re-encoding.
     refusal : str or None
-        Why the way refuses these data.
+        The reason why the way refuses these data.
     """
 
     way: Way
@@ -156,36 +156,36 @@ class Survey:
     bags : Bags
         The corpus.
     kept : array-like of int
-        The ids of the words that are kept; at least one, and not all.
+        The ids of the kept words; at least one, and not all.
     coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
+        How descriptors are encoded.
     sharpness : float, default=40.0
         Of soft coding.
     move_size : int, default=10
-        Words that a timed move replaces; as many as can be, where so many are not kept or pruned.
+        Words that a timed move replaces; fewer where fewer are kept or pruned.
     n_moves : int, default=5
         Timed moves.
     sample : int, default=50
-        Bags that are re-coded to know the error.
+        Bags that are re-encoded to measure the error.
     seed : int, default=0
-        Draws the moves, the sample, and the samples of ways that have some.
+        Draws the moves, the bags, and the samples of ways that have some.
     n_jobs : int or None, default=-1
-        Threads; every time depends on it, no error does.
+        Threads; times depend on it, errors do not.
     verbose : bool, default=False
         Show progress on a terminal.
 
     Attributes
     ----------
     rows : list of Measurement
-        The ways measured so far, each there as soon as it is done.
+        The ways measured so far.
     recode_seconds : float or None
-        Time to code the whole corpus anew with the kept words; known once a way was timed.
+        Time to re-encode the corpus with the kept words; None until a way was timed.
     kept : ndarray of int64, shape (n_kept,)
         The ids of the kept words, in the codebook's order.
     n_bags : int
         Bags in the corpus.
     move_size : int
-        Words that a timed move replaces in fact.
+        Words that a timed move replaces.
 
     Examples
     --------
@@ -214,12 +214,12 @@ class Survey:
         positions = np.sort(codebook.positions(kept))
         if not 0 < len(positions) < codebook.n_words:
             raise ParameterError(
-                f"kept names {len(positions)} of the {codebook.n_words} words; a survey needs one "
-                "that is kept and one that is not."
+                f"kept names {len(positions)} of the {codebook.n_words} words; a survey needs at "
+                "least one kept and one pruned word."
             )
         if not bags.n_descriptors:
             raise DataError("a survey needs bags with descriptors; all are empty.")
-        # What does not fit is told before anything is measured.
+        # Raises before anything is measured if the two do not fit.
         codebook.words_for(bags)
         self._book, self._bags, self._seed = codebook, bags, seed
         self.kept, self.n_bags = codebook.ids[positions], len(bags)
@@ -243,12 +243,12 @@ class Survey:
         """
         with Progress("measuring", len(ways), show=self._verbose) as bar:
             for way in ways:
-                self.rows.append(self._measure(way, refusals, lambda note: bar.step(0, note)))
+                self.rows.append(self._measure(way, refusals, lambda status: bar.step(0, status)))
                 bar.step()
         return self
 
     def speed_up(self, row: Measurement) -> float | None:
-        """Return how many moves take the time of coding the corpus anew once."""
+        """Return how many moves take the time of re-encoding the corpus once."""
         if self.recode_seconds is None or row.move_seconds is None:
             return None
         return self.recode_seconds / max(row.move_seconds, 1e-9)
@@ -272,10 +272,10 @@ class Survey:
 
     # -- one way ---------------------------------------------------------------------------------
 
-    def _measure(self, way: Way, refusals: bool, tell: Callable[[str], None]) -> Measurement:
+    def _measure(self, way: Way, refusals: bool, status: Callable[[str], None]) -> Measurement:
         known: dict[str, Any] = {}
         try:
-            for name, value in self._steps(way, tell):
+            for name, value in self._steps(way, status):
                 known[name] = value
         except (BowsawError, MemoryError) as error:
             if not refusals:
@@ -284,11 +284,11 @@ class Survey:
             known["refusal"] = f"{short}{error}".strip()
         return Measurement(way, **known)
 
-    def _steps(self, way: Way, tell: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
+    def _steps(self, way: Way, status: Callable[[str], None]) -> Iterator[tuple[str, Any]]:
         """Yield each field of a Measurement as soon as it is known."""
-        tell(f"{way.name}: loading")
-        self._rehearse(way)
-        tell(f"{way.name}: building")
+        status(f"{way.name}: loading")
+        self._warm_up(way)
+        status(f"{way.name}: building")
         given, seconds = self._given(way)
         begin = perf_counter()
         state = self._state(way, self._book, self._bags, **given)
@@ -296,15 +296,15 @@ class Survey:
         yield "n_bytes", state.n_bytes
         state.reset(self.kept)
         if self.recode_seconds is None:
-            tell("coding again, to compare")
+            status("re-encoding, to compare")
             self.recode_seconds = self._time_recoding(state)
-        tell(f"{way.name}: moving")
+        status(f"{way.name}: moving")
         yield "move_seconds", self._time_moves(state)
-        tell(f"{way.name}: checking")
+        status(f"{way.name}: checking")
         yield "fidelity", state.fidelity(self.sample, random_state=self._seed)
 
     def _given(self, way: Way) -> tuple[dict[str, Any], float]:
-        """Return what the ways of one coding share, and how long it took to make."""
+        """Return what the ways of one coding share, and the time it took to make."""
         # Of hard coding, only the exact state reads descriptors instead of full histograms.
         if self.coding == "soft" or way.transfer == "exact":
             return {}, 0.0
@@ -329,11 +329,11 @@ class Survey:
             **more,
         )
 
-    def _rehearse(self, way: Way) -> None:
-        """Do it all with a few words and bags, so that no clock counts the loading of kernels."""
+    def _warm_up(self, way: Way) -> None:
+        """Run the way on a few words and bags, so that no clock counts the loading of kernels."""
         few = self._book.only(self._book.ids[:_FEW_WORDS])
         bags = self._bags[np.flatnonzero(self._bags.counts)[:_FEW_BAGS]]
-        # What a few words cannot do says nothing of the whole codebook.
+        # A refusal of a few words does not show that of the whole codebook.
         with suppress(BowsawError):
             state = self._state(way, few, bags).reset(few.ids[: (few.n_words + 1) // 2])
             state.swap(remove=few.ids[:1], add=few.ids[-1:]).fidelity(1)
@@ -343,13 +343,13 @@ class Survey:
         seconds = []
         for i in range(self.n_moves + 1):
             rng = stream(self._seed, "survey", "move", i)
-            out = rng.choice(self.kept, self.move_size, replace=False)
-            in_ = rng.choice(pruned, self.move_size, replace=False)
+            remove = rng.choice(self.kept, self.move_size, replace=False)
+            add = rng.choice(pruned, self.move_size, replace=False)
             begin = perf_counter()
-            state.swap(out, in_)
+            state.swap(remove, add)
             seconds.append(perf_counter() - begin)
-            state.swap(in_, out)
-        # The first is to warm up.
+            state.swap(add, remove)
+        # The first warms up.
         return median(seconds[1:])
 
     def _time_recoding(self, state: HistogramState) -> float:

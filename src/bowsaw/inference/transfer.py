@@ -1,44 +1,52 @@
 """Hard histograms inferred from the full histograms: the family of transfers.
 
-**The problem.** A bag's histogram under the full codebook is known, its descriptors are not looked
-at again. When words are pruned, their mass must go to the survivors. Let Λ_kl be the share of
-pruned word l's mass that survivor k takes. The histogram of the survivors is then (paper, Eq. 4)
+**The problem.** A bag's histogram f under the full codebook is known; its descriptors are not used
+again. When words are pruned, their mass must go to the survivors. Let Λ_kl be the share of pruned
+word l's mass that survivor k takes. The histogram of the survivors is then (paper, Eq. 4)
 
     ψ_k(f) = f_k + Σ_{l pruned} Λ_kl f_l,
 
-and by Proposition 1 it is the expected re-coded histogram if Λ_kl is the probability that a
-descriptor of word l has k as its first survivor (Eq. 3, written there for one pruned word). Λ has
-one column a survivor here, ``transfer_matrix()`` is (n_words, n_kept), and it is the identity on
-the kept words.
+and by Proposition 1 it is the expected re-encoded histogram if Λ_kl is the probability that a
+descriptor of word l has k as its first survivor (Eq. 3, written there for one pruned word).
+``transfer_matrix()`` is Λ as (n_words, n_kept), the identity on the kept words.
 
 ====================  ============================================================================
 ``uniform``           Eq. 6: equal parts to the nearest words; three policies for sets
-``voronoi``           Eq. 3 exactly, for descriptors of up to three dimensions
+``voronoi``           Eq. 3 by quadrature, for descriptors of up to three dimensions
 ``gaussian``          Eq. 3 by samples of a Gaussian around the word, truncated to its cell
 ``empirical``         Eq. 3 by the descriptors of training bags
 ====================  ============================================================================
 
-**How far to trust it.** Given f, the descriptors of word l choose independently, so
+**Error.** Given f, the descriptors of word l choose independently, so
 
     Var ψ_k = Σ_{l pruned} f_l Λ_kl (1 − Λ_kl) / N
 
-with N the bag's descriptors: the paper gives it for one word, and the words' descriptors are
-independent of each other. It measures how re-coded histograms scatter around the inferred one if Λ
-is right, and knows nothing of a wrong Λ.
+with N the bag's descriptors. The paper gives it for one word. It measures how re-encoded histograms
+scatter around the inferred one if Λ is right; it does not show a wrong Λ.
 
-**Invariants.** Mass is neither lost nor made: rows of Λ sum to 1. Histograms are always inferred
-from the full ones, never from altered ones, so that a word that comes back brings its own mass. The
-paper's Algorithm 1 can be read otherwise. A column is a sum in a fixed order (its own mass, then
-its givers by position, in float64) and is recomputed whole when one of its givers changes: moves
+**Invariants.** Mass is conserved: rows of Λ sum to 1. Histograms are always inferred from the full
+ones, never from altered ones, so that a word that is added again has its own mass; the paper's
+Algorithm 1 can be read otherwise. A column is a sum in a fixed order (its own mass, then its
+sources by position, in float64) and is recomputed whole when one of its sources changes: moves
 give the bits of a fresh start.
 
-**Cost.** A move recomputes the columns that it touches: one multiply-add a giver and bag.
+**Cost.** A move recomputes the columns that it touches: one multiply-add per source and bag.
+
+**Nearest survivors** (``NearestSurvivors``). They are the first survivors in a word's ranked list
+of other words, so a move concerns only the removed words, the pruned words with a removed word
+among their nearest, and the pruned words that list an added word before their last nearest, which
+an inverted index gives. Lists hold the 256 nearest words. Where a list holds too few survivors, the
+distances to all survivors decide, who are few then. Distances are sums in float64 in the order of
+the dimensions, and of equally near words the first in the codebook counts as nearer; so nothing
+depends on how the state was reached. Memory: 8 bytes per entry of a list.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,17 +56,19 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError
-from bowsaw.inference._transfer_kernel import mix_columns
+from bowsaw.inference import _transfer_kernel as kernel
 from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.nearest.ranking import ranked_words
 from bowsaw.parallel import ordered_map
 from bowsaw.validation import as_integers, as_numbers
 
+LISTED = 256
 TASK_WORDS = 256
 _SUM_TOLERANCE = 1e-3
 
 
-class Givers(NamedTuple):
-    """Who gives to some words: entries ``starts[j]`` to ``starts[j + 1]`` are those of word j."""
+class Sources(NamedTuple):
+    """What some words receive: entries ``starts[j]`` to ``starts[j + 1]`` are those of word j."""
 
     starts: NDArray[np.int64]
     sources: NDArray[np.int64]
@@ -75,7 +85,7 @@ class TransferState(HistogramState):
     full : array-like of shape (n_bags, n_words)
         Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
     n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors in each bag, for ``variance``; those of ``bags`` by default.
+        Descriptors per bag, for ``variance``; those of ``bags`` by default.
     bags : Bags, optional
         The corpus itself, for ``fidelity``.
     n_jobs : int or None, default=-1
@@ -110,18 +120,21 @@ class TransferState(HistogramState):
     # -- the transfer ----------------------------------------------------------------------------
 
     def transfer_matrix(self) -> csr_array:
-        """Return who gets what, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
+        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
 
         The identity on the kept words. The histograms are the full ones times this matrix.
         """
-        givers = self._givers(self._kept)
-        columns = np.repeat(np.arange(self.n_kept), np.diff(givers.starts))
-        return as_transfer(self._kept, self._book.n_words, givers.sources, columns, givers.weights)
+        found = self._sources(self._kept)
+        columns = np.repeat(np.arange(self.n_kept), np.diff(found.starts))
+        row = np.concatenate([self._kept, found.sources])
+        column = np.concatenate([np.arange(self.n_kept), columns])
+        share = np.concatenate([np.ones(self.n_kept), found.weights])
+        return csr_array(coo_array((share, (row, column)), (self._book.n_words, self.n_kept)))
 
     def variance(self) -> NDArray[np.float64]:
         """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``.
 
-        How re-coded histograms would scatter around the inferred ones if the transfer were right.
+        How re-encoded histograms would scatter around the inferred ones if the transfer were right.
         """
         if self._n_descriptors is None:
             raise DataError(
@@ -130,27 +143,27 @@ class TransferState(HistogramState):
             )
         shares = self.transfer_matrix()
         shares.data = shares.data * (1 - shares.data)
-        spread: NDArray[np.float64] = (shares.T @ self._full.astype(np.float64)).T
-        return spread / np.maximum(self._n_descriptors, 1)[:, None]
+        scatter: NDArray[np.float64] = (shares.T @ self._full.astype(np.float64)).T
+        return scatter / np.maximum(self._n_descriptors, 1)[:, None]
 
     @abstractmethod
     def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
-        """Find the transfer from scratch; ``kept`` tells of each word whether it survives."""
+        """Find the transfer from scratch; ``kept`` marks the words that survive."""
 
     @abstractmethod
     def _follow_transfer(
-        self, out: Positions, in_: Positions, kept: NDArray[np.bool_]
+        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
     ) -> Positions:
-        """Follow a move; return the kept words, incoming ones included, whose givers changed."""
+        """Follow a move; return the kept words, added ones included, whose sources changed."""
 
     @abstractmethod
-    def _givers(self, words: Positions) -> Givers:
+    def _sources(self, words: Positions) -> Sources:
         """Return the pruned words that give to each of these kept words, ascending."""
 
     # -- moves -----------------------------------------------------------------------------------
 
     def _survives(self) -> NDArray[np.bool_]:
-        # Not _kept: until a move is over, it still names words whose columns are to be removed.
+        # Not _kept: until a move is over, it still names words whose columns are to be dropped.
         return self._column[:-1] >= 0
 
     def _begin(self) -> None:
@@ -159,14 +172,16 @@ class TransferState(HistogramState):
 
     def _follow(
         self,
-        out: Positions,
-        out_columns: NDArray[np.int64],
-        in_: Positions,
-        in_columns: NDArray[np.int64],
+        removed: Positions,
+        removed_columns: NDArray[np.int64],
+        added: Positions,
+        added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        touched = self._follow_transfer(out, in_, self._survives())
+        touched = self._follow_transfer(removed, added, self._survives())
+        columns = np.sort(self._column[touched].astype(np.int64))
+        self._save(self._table, columns)
         self._mix(touched)
-        return np.sort(self._column[touched].astype(np.int64))
+        return columns
 
     def _mix(self, words: Positions) -> None:
         """Recompute the columns of these kept words."""
@@ -174,32 +189,108 @@ class TransferState(HistogramState):
         def one(begin: int) -> None:
             some = words[begin : begin + TASK_WORDS]
             columns = self._column[some].astype(np.int64)
-            mix_columns(self._full, some, columns, *self._givers(some), self._table)
+            kernel.mix_columns(self._full, some, columns, *self._sources(some), self._table)
 
         for _ in ordered_map(one, range(0, len(words), TASK_WORDS), self._n_jobs):
             pass
 
 
-def as_transfer(
-    kept: Positions,
-    n_words: int,
-    sources: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    weights: NDArray[np.float64],
-) -> csr_array:
-    """Return the transfer matrix of these gifts: the identity on ``kept``, and the gifts."""
-    row = np.concatenate([kept, sources])
-    column = np.concatenate([np.arange(len(kept)), columns])
-    share = np.concatenate([np.ones(len(kept)), weights])
-    return csr_array(coo_array((share, (row, column)), shape=(n_words, len(kept))))
+class NearestSurvivors:
+    """The ``neighbours`` nearest survivors of every pruned word; all of them if they are fewer."""
+
+    def __init__(
+        self, words: NDArray[np.float32], neighbours: int, *, n_jobs: int | None = -1
+    ) -> None:
+        self.words = words
+        self.neighbours = neighbours
+        self.n_nearest = 0
+        n_words = len(words)
+        self.ranked = ranked_words(Bags(words), words, min(LISTED + 1, n_words), n_jobs=n_jobs)
+        order = np.argsort(self.ranked, axis=None, kind="stable")
+        starts = np.searchsorted(self.ranked.ravel()[order], np.arange(n_words + 1))
+        lister, rank = np.divmod(order[: starts[-1]], self.ranked.shape[1])
+        self._all = kernel.Survivors(
+            words,
+            self.ranked,
+            starts,
+            lister.astype(np.int32),
+            rank.astype(np.uint16),
+            np.full((n_words, min(neighbours, n_words)), n_words, dtype=np.int32),
+            np.full(n_words, -1, dtype=np.int32),
+            np.zeros(n_words),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of its arrays but for the words."""
+        return sum(array.nbytes for array in self._all[1:])
+
+    def copy(self) -> Self:
+        """Return an independent copy; the lists are shared."""
+        other, own = copy.copy(self), self._all
+        other._all = own._replace(
+            nearest=own.nearest.copy(), reach=own.reach.copy(), farthest=own.farthest.copy()
+        )
+        return other
+
+    def restorer(self) -> Callable[[], None]:
+        """Return a function that restores what the object holds now."""
+        before = self.copy()
+
+        def restore() -> None:
+            self._all, self.n_nearest = before._all, before.n_nearest
+
+        return restore
+
+    def begin(self, kept: NDArray[np.bool_]) -> None:
+        """Find the nearest survivors from scratch; ``kept`` marks the words that survive."""
+        alive = np.append(kept, False)
+        self._all.nearest[:] = len(self.words)
+        self._all.reach[:] = -1
+        self.n_nearest = min(self.neighbours, int(kept.sum()))
+        touched = np.zeros(len(alive), dtype=bool)
+        kernel.renew(np.flatnonzero(~kept), alive, self.n_nearest, self._all, touched)
+
+    def follow(self, removed: Positions, added: Positions, kept: NDArray[np.bool_]) -> Positions:
+        """Follow a move; return the kept words, added ones included, whose sources changed.
+
+        ``kept`` is that after the move.
+        """
+        if min(self.neighbours, int(kept.sum())) != self.n_nearest:
+            self.begin(kept)
+            return np.flatnonzero(kept)
+        alive = np.append(kept, False)
+        stale = kernel.find_stale(removed, added, alive, self.n_nearest, self._all)
+        touched = np.zeros(len(alive), dtype=bool)
+        touched[added] = True
+        touched[self._all.nearest[added]] = True
+        self._all.nearest[added] = len(self.words)
+        self._all.reach[added] = -1
+        kernel.renew(stale, alive, self.n_nearest, self._all, touched)
+        return np.flatnonzero(touched & alive)
+
+    def sources(self, words: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the pruned words that give to each of these: starts and ascending sources."""
+        starts, sources = kernel.list_sources(words, self._all.nearest, self.n_nearest)
+        return starts, sources
+
+    def in_turn(
+        self, order: Positions, *, return_words: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return each word's nearest words alive when its turn comes: starts and targets."""
+        alive = np.append(np.ones(len(self.words), dtype=bool), False)
+        starts, targets = kernel.neighbours_in_turn(
+            order, self.words, self.ranked, alive, self.neighbours, return_words
+        )
+        return starts, targets
 
 
 def _check_full(full: ArrayLike, n_words: int) -> NDArray[np.float32]:
     shares = as_numbers(full, "histograms")
     if shares.ndim != 2 or shares.shape[1] != n_words:
         raise DataError(
-            f"histograms must be (n_bags, n_words) with {n_words} columns, one a word of the "
-            f"codebook; got shape {shares.shape}. Code the bags with this codebook."
+            f"histograms must be (n_bags, n_words) with {n_words} columns, one per word of the "
+            f"codebook; got shape {shares.shape}. Encode the bags with this codebook."
         )
     if not np.isfinite(shares).all() or (shares < 0).any():
         raise DataError("histograms must be finite and not negative. Remove or repair such rows.")
@@ -221,7 +312,7 @@ def _check_counts(
     counts = as_integers(n_descriptors, "n_descriptors", np.int64)
     if counts.shape != (n_bags,) or (counts < 0).any():
         raise DataError(
-            f"n_descriptors must be {n_bags} whole numbers from 0 up, one a bag; got shape "
+            f"n_descriptors must be {n_bags} integers of at least 0, one per bag; got shape "
             f"{counts.shape}."
         )
     if bags is not None and (counts != bags.counts).any():

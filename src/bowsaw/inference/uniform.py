@@ -1,43 +1,55 @@
 """``uniform``: a pruned word gives equal parts to its nearest words (paper, Eq. 6).
 
-Eq. 6 sets Λ_kl = 1/n for the n words nearest to the pruned word l, for want of the integral in
-Eq. 3. It needs word-to-word distances and the full histograms, and not one descriptor. The paper
-states it for one word; for sets there are three policies, which agree on one word:
+Eq. 6 sets Λ_kl = 1/n for the n words nearest to the pruned word l, in place of the integral in
+Eq. 3. It needs word-to-word distances and the full histograms, and no descriptor. The paper states
+it for one word; a commented line in its source says that sets are pruned one after the other. For
+sets there are three policies, which agree on one word:
 
 ``nearest-surviving``
-    1/n to each of the n nearest survivors; to all of them if they are fewer. One entry of Λ an
-    heir, so |pruned| · n in all. The only policy whose moves cost what they touch (``heirs``): a
-    swap of 10 words recomputes some 150 columns of 2500.
+    1/n to each of the n nearest survivors; to all of them if they are fewer: |pruned| · n entries
+    of Λ. The only policy whose moves cost what they touch: a swap of 10 words recomputes some 150
+    columns of 2500.
 ``sequential``
-    The words go one by one, to the n nearest words still alive (``elimination``).
+    The words go one by one, by falling mass in the corpus, each to its n nearest words still alive.
+    Ties in mass are settled by the words' vectors, from the first dimension on, so that the order
+    does not depend on how words are numbered.
 ``chain``
-    Mass walks along the full table of neighbours until it meets a survivor (``elimination``).
+    Each word's neighbours are its n nearest words, alive or not, and mass walks from neighbour to
+    neighbour until it meets a survivor: an absorbing Markov chain.
 
-**Cost.** O(|pruned| · n) multiply-adds a bag for the first two: ``n_products`` counts them. A swap
-under ``sequential`` or ``chain`` is made from scratch.
+**Solving.** Let row l of P hold the shares that pruned word l gives to its neighbours, Q its
+pruned columns and R its surviving ones. Under both ``sequential`` (where Q is triangular) and
+``chain``, Λ = (I − Q)⁻¹ R: one sparse LU factorisation per move, made from scratch.
+
+*Closed classes*: words from which no walk comes to a survivor would keep their mass. They give all
+of it to their nearest survivor. A class that walks leave less than once in 10¹⁰ steps counts as
+closed: I − Q is singular to working precision there.
 
 **Renaming.** Of equally near words the first in the codebook counts as nearer, so permuting the
 words permutes the result where the distances between words are distinct.
 
-The heuristic is crude in many dimensions: equal parts to five words, where the nearest survivor
-takes most. See ``sampled`` for shares learned from descriptors.
+Eq. 6 is coarse in many dimensions: equal parts to five words, where the nearest survivor takes
+most. ``sampled`` has shares learned from descriptors.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.linalg import splu
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.errors import ParameterError
-from bowsaw.inference.elimination import Chain, Plan, Sequential, carry, plan_matrix
-from bowsaw.inference.nearest_survivors import Heirs
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import Givers, TransferState
+from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
 
 POLICIES = ("nearest-surviving", "sequential", "chain")
+BLOCK_BAGS = 1024
+_KILLED = 1e-10
+_PRECISION = 1e-9
 
 
 class UniformState(TransferState):
@@ -50,13 +62,13 @@ class UniformState(TransferState):
     full : array-like of shape (n_bags, n_words)
         Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
     n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors in each bag, for ``variance``; those of ``bags`` by default.
+        Descriptors per bag, for ``variance``; those of ``bags`` by default.
     bags : Bags, optional
-        The corpus itself, for ``fidelity``; nothing else looks at it.
+        The corpus itself, for ``fidelity`` only.
     neighbours : int, default=5
-        How many words a pruned word gives to.
+        Number of words a pruned word gives to.
     policy : {"nearest-surviving", "sequential", "chain"}, default="nearest-surviving"
-        What a set of pruned words does.
+        How a set of pruned words gives.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
 
@@ -69,6 +81,8 @@ class UniformState(TransferState):
     [[0.5, 0.5, 0.0]]
     """
 
+    _own = ("_survivors",)
+
     def __init__(
         self,
         codebook: Codebook,
@@ -80,78 +94,155 @@ class UniformState(TransferState):
         policy: str = "nearest-surviving",
         n_jobs: int | None = -1,
     ) -> None:
-        if policy not in POLICIES:
-            raise ParameterError(f"policy must be one of {', '.join(POLICIES)}; got {policy!r}.")
         super().__init__(codebook, full, n_descriptors=n_descriptors, bags=bags, n_jobs=n_jobs)
-        self._heirs = Heirs(codebook.words, neighbours, n_jobs=n_jobs)
-        self._own = ("_heirs",)
-        self._planner: Sequential | Chain | None = None
+        self._policy = policy
+        self._survivors = NearestSurvivors(codebook.words, neighbours, n_jobs=n_jobs)
         if policy == "sequential":
-            self._planner = Sequential(self._heirs, self._full.sum(axis=1, dtype=np.float64))
+            mass = self._full.sum(axis=1, dtype=np.float64)
+            by_vector = np.empty(len(mass), dtype=np.int64)
+            by_vector[np.lexsort(codebook.words.T[::-1])] = np.arange(len(mass))
+            self._order = np.lexsort((by_vector, -mass))
         elif policy == "chain":
-            self._planner = Chain(self._heirs)
+            words = np.arange(codebook.n_words)
+            _, targets = self._survivors.in_turn(words, return_words=True)
+            self._neighbours = targets.reshape(len(words), -1)
         self.reset()
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory that the state holds in arrays."""
-        return super().n_bytes + self._heirs.n_bytes
-
-    @property
-    def n_products(self) -> int:
-        """Multiply-adds that the histogram of one bag takes from scratch."""
-        if self._planner is not None:
-            return len(self._plan().targets)
-        return len(self._givers(self._kept).sources)
-
     def transfer_matrix(self) -> csr_array:
-        """Return who gets what, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
+        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
 
         The identity on the kept words. The histograms are the full ones times this matrix.
         """
-        if self._planner is None:
+        if self._policy == "nearest-surviving":
             return super().transfer_matrix()
-        return plan_matrix(self._plan(), self._kept, self._book.n_words)
+        chain = self._chain()
+        matrix = np.zeros((self._book.n_words, self.n_kept))
+        matrix[self._kept] = np.eye(self.n_kept)
+        if len(chain.pruned):
+            given = np.maximum(chain.lu.solve(chain.steps[:, self._kept].toarray()), 0)
+            matrix[chain.pruned] = given / given.sum(axis=1, keepdims=True)
+        return csr_array(matrix)
 
     # -- nearest-surviving -----------------------------------------------------------------------
 
     def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
-        self._heirs.begin(kept)
+        self._survivors.begin(kept)
 
     def _follow_transfer(
-        self, out: Positions, in_: Positions, kept: NDArray[np.bool_]
+        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
     ) -> Positions:
-        return self._heirs.follow(out, in_, kept)
+        self._on_undo(self._survivors.restorer())
+        return self._survivors.follow(removed, added, kept)
 
-    def _givers(self, words: Positions) -> Givers:
-        starts, sources = self._heirs.givers(words)
-        return Givers(starts, sources, np.full(len(sources), 1 / self._heirs.n_heirs))
+    def _sources(self, words: Positions) -> Sources:
+        starts, sources = self._survivors.sources(words)
+        return Sources(starts, sources, np.full(len(sources), 1 / self._survivors.n_nearest))
 
     # -- sequential and chain --------------------------------------------------------------------
 
-    def _plan(self) -> Plan:
-        assert self._planner is not None
-        return self._planner.plan(self._survives())
+    def _chain(self) -> _Chain:
+        kept = self._survives()
+        if self._policy == "sequential":
+            pruned = self._order[~kept[self._order]]
+            starts, targets = self._survivors.in_turn(pruned)
+            closed = np.zeros(len(pruned), dtype=bool)
+        else:
+            pruned = np.flatnonzero(~kept)
+            rows = self._neighbours[pruned]
+            starts, targets = np.arange(len(pruned) + 1) * rows.shape[1], rows.ravel()
+            closed = ~_reaches(self._neighbours, kept)[pruned]
+        counts = np.diff(starts)
+        shares = np.repeat(1 / np.maximum(counts, 1), counts)
+        steps = csr_array((shares, targets, starts), shape=(len(pruned), len(kept)))
+        return _Chain(self._book.words, kept, pruned, steps, closed)
 
     def _begin(self) -> None:
-        if self._planner is None:
+        if self._policy == "nearest-surviving":
             super()._begin()
-        else:
-            kept = self._kept
-            carry(self._plan(), self._full, kept, self._table[: len(kept)], self._n_jobs)
+            return
+        kept, chain = self._kept, self._chain()
+        for begin in range(0, self.n_bags, BLOCK_BAGS):
+            bags = slice(begin, begin + BLOCK_BAGS)
+            mass = self._full[kept, bags].astype(np.float64)
+            if len(chain.pruned):
+                walking = chain.lu.solve(self._full[chain.pruned, bags].astype(np.float64), "T")
+                mass += chain.steps[:, kept].T @ walking
+            self._table[: len(kept), bags] = np.maximum(mass, 0)
 
     def _follow(
         self,
-        out: Positions,
-        out_columns: NDArray[np.int64],
-        in_: Positions,
-        in_columns: NDArray[np.int64],
+        removed: Positions,
+        removed_columns: NDArray[np.int64],
+        added: Positions,
+        added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        if self._planner is None:
-            return super()._follow(out, out_columns, in_, in_columns)
-        before = self._table[: self.n_kept].copy()
+        if self._policy == "nearest-surviving":
+            return super()._follow(removed, removed_columns, added, added_columns)
+        table = self._table[: self.n_kept]
+        before = table.copy()
+        self._save(table)
         self._begin()
-        # Columns that are still to be removed hold what their words have left; nobody reads it.
-        different = (before != self._table[: self.n_kept]).any(axis=1)
-        different[in_columns] = True
+        # Columns that are still to be dropped hold their words' mass, which is not read.
+        different = (before != table).any(axis=1)
+        different[added_columns] = True
         return np.flatnonzero(different)
+
+
+class _Chain:
+    """An absorbing chain: ``steps``, (n_pruned, n_words), and the factors of I − Q."""
+
+    def __init__(
+        self,
+        words: NDArray[np.float32],
+        kept: NDArray[np.bool_],
+        pruned: Positions,
+        steps: csr_array,
+        closed: NDArray[np.bool_],
+    ) -> None:
+        self.pruned, self.steps = pruned, steps
+        survivors = np.flatnonzero(kept)
+        if not len(pruned):
+            return
+        while True:
+            if closed.any():
+                self._give_to_nearest(words.astype(np.float64), survivors, closed)
+            self.lu = self._factors(0.0)
+            if self.lu is not None:
+                arrives = self.lu.solve(self.steps[:, survivors].sum(axis=1))
+                if (np.abs(arrives - 1) <= _PRECISION).all():
+                    return
+            # The chance of arriving when every step ends the walk with a small probability.
+            arrives = self._factors(_KILLED).solve(self.steps[:, survivors].sum(axis=1))
+            closed = arrives < 0.5
+            if not closed.any():
+                self.lu = self.lu or self._factors(_KILLED)
+                return
+
+    def _factors(self, killed: float) -> Any:
+        eye = (1 + killed) * eye_array(len(self.pruned), format="csr")
+        try:
+            return splu((eye - self.steps[:, self.pruned]).tocsc())
+        except RuntimeError:
+            # Exactly singular.
+            return None
+
+    def _give_to_nearest(
+        self, words: NDArray[np.float64], survivors: Positions, closed: NDArray[np.bool_]
+    ) -> None:
+        rows = np.flatnonzero(closed)
+        nearest = [
+            survivors[np.argmin(((words[survivors] - words[word]) ** 2).sum(axis=1))]
+            for word in self.pruned[rows]
+        ]
+        given = csr_array((np.ones(len(rows)), (rows, nearest)), shape=self.steps.shape)
+        self.steps = csr_array(diags_array((~closed).astype(float)) @ self.steps + given)
+
+
+def _reaches(neighbours: NDArray[np.int32], kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which words can come to a kept word along their neighbours, kept ones included."""
+    found = kept
+    while True:
+        more = found | found[neighbours].any(axis=1)
+        if (more == found).all():
+            return found
+        found = more

@@ -1,21 +1,21 @@
-"""The front door: it asks what the histograms would be with other words.
+"""Entry point: infer histograms under any subset of words.
 
 ================  ==================  =============================================================
 coding            transfer            state
 ================  ==================  =============================================================
-``"hard"``        ``"exact"``         re-coding itself, by ranked lists; the default
-``"hard"``        ``"uniform"``       the paper's Eq. 6, needs histograms alone; three policies
-``"hard"``        ``"voronoi"``       the paper's Eq. 3 exactly, up to three dimensions
+``"hard"``        ``"exact"``         re-encoding itself, by ranked lists; the default
+``"hard"``        ``"uniform"``       the paper's Eq. 6, from histograms alone; three policies
+``"hard"``        ``"voronoi"``       the paper's Eq. 3 by quadrature, up to three dimensions
 ``"hard"``        ``"gaussian"``      Eq. 3 by samples of Gaussians
 ``"hard"``        ``"empirical"``     Eq. 3 by the descriptors of training bags
 ``"soft"``        ``"exact"``         the paper's Claim 2: renormalised codes
-``"soft"``        ``"truncated"``     the same with a few words a descriptor and a certified bound
 ================  ==================  =============================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -23,24 +23,72 @@ from numpy.typing import ArrayLike
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.exact import ExactState
-from bowsaw.inference.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.soft import SoftState
+from bowsaw.coding.soft import check_sharpness
+from bowsaw.errors import DataError
+from bowsaw.inference.exact import LIMIT_RANKED, ExactState
+from bowsaw.inference.sampled import COVARIANCES, MOST_SAMPLES, EmpiricalState, GaussianState
+from bowsaw.inference.soft import STORAGES, SoftState
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.truncated import TruncatedSoftState
-from bowsaw.inference.uniform import UniformState
+from bowsaw.inference.transfer import TransferState
+from bowsaw.inference.uniform import POLICIES, UniformState
 from bowsaw.inference.voronoi import VoronoiState
-from bowsaw.validation import check_options
+from bowsaw.random_streams import seed_from
+from bowsaw.validation import check_choice, check_int, check_options, check_real
 
-TRANSFERS = {
-    "hard": ("exact", "uniform", "voronoi", "gaussian", "empirical"),
-    "soft": ("exact", "truncated"),
+_STATES: dict[str, dict[str, type[HistogramState]]] = {
+    "hard": {
+        "exact": ExactState,
+        "uniform": UniformState,
+        "voronoi": VoronoiState,
+        "gaussian": GaussianState,
+        "empirical": EmpiricalState,
+    },
+    "soft": {"exact": SoftState},
 }
+
+TRANSFERS = {coding: tuple(states) for coding, states in _STATES.items()}
 """The ways of inferring, for each coding."""
 
 _GIVEN = ("codebook", "bags", "full", "n_descriptors", "n_jobs", "verbose")
-_FROM_HISTOGRAMS = ("uniform", "voronoi", "gaussian", "empirical")
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "n_ranked": lambda value: check_int(value, "n_ranked", 1, LIMIT_RANKED),
+    "max_bytes": lambda value: check_real(value, "max_bytes", 0),
+    "neighbours": lambda value: check_int(value, "neighbours", 1),
+    "policy": lambda value: check_choice(value, "policy", POLICIES),
+    "sigma": lambda value: check_real(value, "sigma", 0, open_low=True),
+    "covariance": lambda value: check_choice(value, "covariance", COVARIANCES),
+    "n_samples": lambda value: check_int(value, "n_samples", 1, MOST_SAMPLES - 1),
+    "smoothing": lambda value: check_real(value, "smoothing", 0),
+    "learn_from": as_bags,
+    "random_state": seed_from,
+    "sharpness": check_sharpness,
+    "storage": lambda value: check_choice(value, "storage", STORAGES),
+}
+
+
+def check_transfer(coding: str, transfer: str, **options: Any) -> dict[str, Any]:
+    """Return the options of a way of inferring as plain values, without building a state.
+
+    Raises a ParameterError for an unknown coding, transfer or option and for a value out of range.
+
+    Examples
+    --------
+    >>> check_transfer("hard", "uniform", neighbours=3)
+    {'neighbours': 3}
+    """
+    check_choice(coding, "coding", tuple(_STATES))
+    remedy = f"These are the ways of inferring for {coding} coding."
+    check_choice(transfer, "transfer", TRANSFERS[coding], remedy=remedy)
+    make = _STATES[coding][transfer]
+    check_options(make, options, f"{coding} coding with transfer={transfer!r}", _GIVEN)
+    defaults = {name: item.default for name, item in signature(make).parameters.items()}
+    return {
+        name: value
+        if name not in _CHECKS or (value is None and defaults[name] is None)
+        else _CHECKS[name](value)
+        for name, value in options.items()
+    }
 
 
 def whatif(
@@ -55,7 +103,7 @@ def whatif(
     verbose: bool = False,
     **options: Any,
 ) -> HistogramState:
-    """Return a state that tells the histograms of a corpus under any subset of the words.
+    """Return a state that holds the histograms of a corpus under any subset of the words.
 
     Parameters
     ----------
@@ -64,14 +112,14 @@ def whatif(
     bags : Bags or list of arrays, optional
         The corpus. May be left out where ``histograms`` are given and the transfer needs no more.
     coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
+        How descriptors are encoded.
     transfer : str, default="exact"
         The way of inferring: see the table above.
     histograms : array-like of shape (n_bags, n_words), optional
         Hard histograms of the full codebook, for transfers that infer from them; made from the
         bags when not given.
     n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors in each bag, for ``variance`` where there are no bags.
+        Descriptors per bag, for ``variance`` where there are no bags.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
     verbose : bool, default=False
@@ -80,8 +128,7 @@ def whatif(
         Of the state: ``n_ranked``, ``max_bytes`` (exact); ``policy``, ``neighbours`` (uniform);
         ``sigma`` (voronoi, gaussian); ``covariance`` (gaussian); ``n_samples``, ``smoothing``,
         ``neighbours``, ``learn_from``, ``random_state`` (gaussian, empirical); ``sharpness``,
-        ``storage``, ``max_bytes``, ``folder`` (soft); ``sharpness``, ``n_ranked``, ``tolerance``
-        (truncated).
+        ``storage``, ``max_bytes``, ``folder`` (soft).
 
     Returns
     -------
@@ -101,20 +148,11 @@ def whatif(
     >>> guess.without([1]).histograms.tolist()
     [[0.5, 0.5]]
     """
-    if coding not in TRANSFERS:
-        raise ParameterError(f"coding must be 'hard' or 'soft'; got {coding!r}.")
-    if transfer not in TRANSFERS[coding]:
-        raise ParameterError(
-            f"transfer must be one of {', '.join(TRANSFERS[coding])} for {coding} coding; got "
-            f"{transfer!r}."
-        )
+    options = check_transfer(coding, transfer, **options)
+    make: Any = _STATES[coding][transfer]
     book = as_codebook(codebook)
     corpus = None if bags is None else as_bags(bags)
-    make = _state_of(coding, transfer)
-    check_options(make, options, f"transfer={transfer!r}", _GIVEN)
-    if options.get("learn_from") is not None:
-        options["learn_from"] = as_bags(options["learn_from"])
-    if coding == "hard" and transfer in _FROM_HISTOGRAMS:
+    if issubclass(make, TransferState):
         if histograms is None:
             if corpus is None:
                 raise DataError(
@@ -133,15 +171,3 @@ def whatif(
         )
     exact: HistogramState = make(book, corpus, n_jobs=n_jobs, verbose=verbose, **options)
     return exact
-
-
-def _state_of(coding: str, transfer: str) -> Any:
-    if coding == "soft":
-        return SoftState if transfer == "exact" else TruncatedSoftState
-    return {
-        "exact": ExactState,
-        "uniform": UniformState,
-        "voronoi": VoronoiState,
-        "gaussian": GaussianState,
-        "empirical": EmpiricalState,
-    }[transfer]

@@ -135,7 +135,7 @@ class Search:
 
     def renew(self) -> None:
         """Forget the way to the present words; the path keeps its values."""
-        if self._state.leaves_traces:
+        if self._state.history_dependent:
             self._state.reset(self._state.codebook.ids[self.present])
         self._stand(self.present)
 
