@@ -68,15 +68,16 @@ class RecodedState(HistogramState):
 
     def _follow(
         self,
-        out: Positions,
-        out_columns: NDArray[np.int64],
-        in_: Positions,
-        in_columns: NDArray[np.int64],
+        removed: Positions,
+        removed_columns: NDArray[np.int64],
+        added: Positions,
+        added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         before = self._table[: self.n_kept].copy()
+        self._save(self._table, slice(self.n_kept))
         self._begin()
         different = (before != self._table[: self.n_kept]).any(axis=1)
-        different[in_columns] = True
+        different[added_columns] = True
         return np.flatnonzero(different)
 
     def _code(self, bags: bs.Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -69,11 +69,9 @@ def test_whatif_shows_every_way(ask):
 
 def test_whatif_of_soft_coding_is_within_a_proven_limit(ask):
     found = ask("--keep", 5, "--transfer", "all", "--coding", "soft", "--sharpness", 7)
-    _, exact, truncated, *_ = found.lines()
-    for name, line in (("exact", exact), ("truncated", truncated)):
-        way, _, worst, word, limit, *_ = line.split()
-        assert (way, word) == (name, "within")
-        assert float(worst) <= float(limit) < 0.01
+    way, _, worst, word, limit, *_ = found.lines()[1].split()
+    assert (way, word) == ("exact", "within")
+    assert float(worst) <= float(limit) < 0.01
     assert found.err.endswith("soft coding of sharpness 7\n")
 
 
@@ -112,7 +110,7 @@ def answer(found):
 
 @pytest.mark.parametrize(
     ("coding", "transfers"),
-    [("hard", ["exact", "uniform", "gaussian", "empirical"]), ("soft", ["exact", "truncated"])],
+    [("hard", ["exact", "uniform", "gaussian", "empirical"]), ("soft", ["exact"])],
 )
 def test_whatif_is_the_library(ask, made, coding, transfers):
     chosen = ("--coding", coding, "--transfer", ",".join(transfers), "--seed", 4, "--sample", 9)
@@ -190,31 +188,6 @@ def test_defaults_are_those_of_the_survey(option, name):
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def flat(made):
-    """A codebook of 100 words, more than truncated codes keep, in the folder of the test."""
-    bags = Store(made.store).bags
-    words = np.unique(bags.values, axis=0)[::20][:100]
-    save(Codebook(words, scale=bags.scale), "flat.safetensors")
-    return "flat.safetensors"
-
-
-def test_truncation_that_says_nothing_is_a_row_among_all(bowsaw, made, flat, parts):
-    words = ("whatif", flat, made.store, "--keep", 5, "--coding", "soft", "--sharpness", 0.01)
-    found = bowsaw(*words, "--transfer", "all", "--part", "train", *parts)
-    _, exact, truncated, *legend = found.lines()
-    assert "within" in exact
-    assert "not possible" in truncated
-    assert "truncated  the n_ranked = 64 nearest words say too little" in "\n".join(legend)
-
-
-def test_truncation_that_says_nothing_is_an_error_by_name(bowsaw, made, flat, parts):
-    words = ("whatif", flat, made.store, "--keep", 5, "--coding", "soft", "--sharpness", 0.01)
-    found = bowsaw(*words, "--transfer", "truncated", "--part", "train", *parts)
-    assert (found.code, found.out) == (DataError.exit_code, "")
-    assert "say too little" in found.complaint
-
-
 def test_an_error_in_a_later_way_loses_no_row(ask):
     found = ask("--keep", 5, "--transfer", "exact,voronoi,uniform")
     assert found.code == ParameterError.exit_code
@@ -248,7 +221,6 @@ def test_an_interruption_loses_no_row(ask, monkeypatch, more):
         ("--keep 12", ParameterError, "from 1 to 11 (the codebook has 12 words"),
         ("--keep 5 --transfer best", ParameterError, "got 'best'"),
         ("--keep 5 --transfer all,exact", ParameterError, "got 'all,exact'"),
-        ("--keep 5 --transfer truncated", ParameterError, "for hard coding"),
         ("--keep 5 --transfer voronoi", ParameterError, "at most 3 dimensions"),
         ("--keep 5 --sharpness 3", ParameterError, "belongs to soft coding"),
         ("--keep 5 --coding soft --sharpness 0 --transfer all", ParameterError, "sharpness must"),

@@ -11,11 +11,13 @@ import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import bowsaw as bs
 from bowsaw.cli.main import main
+from bowsaw.inference import SoftState
 from reproduction import methods as cited
 
 SEED = 7
@@ -198,7 +200,9 @@ def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str 
         "ridge": lambda: cited.RidgeReconstruction(codebook, 6, **common),
         "separability": lambda: cited.SeparabilityMerging(codebook, 6, **common),
     }
-    return make[method]().fit(data, y).selection_
+    # The values were frozen with float64 weights; transfer_options will say so.
+    with mock.patch.dict(SoftState.__init__.__kwdefaults__, storage="float64"):
+        return make[method]().fit(data, y).selection_
 
 
 def refinement_with_holdout(codebook: Any, data: Any, y: np.ndarray) -> tuple[int, Any]:

@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.covariance import ledoit_wolf
 from tests.oracles import nearest
 from tests.oracles import transfer as oracle
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.inference.residual_covariance import estimate_covariance, estimate_sigma
-from bowsaw.inference.sampled import EmpiricalState, GaussianState
-from bowsaw.inference.samples import empirical_samples, gaussian_samples
+from bowsaw.inference import sampled
+from bowsaw.inference.sampled import (
+    EmpiricalState,
+    GaussianState,
+    empirical_samples,
+    gaussian_samples,
+    residual_covariance,
+    sigma_or_estimate,
+)
 
 
 def corpus(random, n_words=30, n_dims=4, n_bags=6, n_rows=400):
@@ -44,11 +48,6 @@ KINDS = {"empirical": lambda r: empirical(r)[0], "gaussian": lambda r: gaussian(
 @pytest.fixture(params=KINDS)
 def make(request):
     return KINDS[request.param]
-
-
-def assert_same_bits(state, fresh):
-    np.testing.assert_array_equal(state.kept, fresh.kept)
-    np.testing.assert_array_equal(state.histograms, fresh.histograms)
 
 
 def shares_by_counting(rows, words, kept, neighbours, smoothing):
@@ -94,16 +93,6 @@ def test_one_bag_learned_from_itself_is_recoded_exactly():
     assert state.fidelity().worst < 1e-5
 
 
-def test_the_corpus_and_the_training_bags_may_differ():
-    random = np.random.default_rng(2)
-    words, bags = corpus(random)
-    corpus_full = random.dirichlet(np.ones(30), size=4)
-    state = EmpiricalState(Codebook(words), corpus_full, learn_from=bags, smoothing=0.5)
-    kept = [5, 9, 22]
-    expected = shares_by_counting(bags.values, words, kept, 5, 0.5)
-    np.testing.assert_allclose(state.reset(kept).histograms, corpus_full @ expected, atol=1e-6)
-
-
 def test_a_word_nobody_has_seen_gives_as_uniform_does():
     random = np.random.default_rng(3)
     state, words, _ = empirical(random, smoothing=0)
@@ -133,21 +122,6 @@ def test_a_sample_of_each_words_descriptors():
     np.testing.assert_array_equal(again.values, few.values)
     other = empirical_samples(book, bags, 7, 1, n_jobs=1)
     assert not np.array_equal(other.values, few.values)
-
-
-def test_bytes_stay_bytes_and_other_scales_are_understood():
-    random = np.random.default_rng(5)
-    words = random.integers(0, 200, (20, 6)).astype(np.float32)
-    rows = random.integers(0, 200, (300, 6)).astype(np.uint8)
-    bags = Bags(rows, [0, 100, 300], scale=512)
-    samples = empirical_samples(Codebook(words / 512), bags, None, 0)
-    assert samples.dtype == np.uint8
-    assert samples.scale == 512
-    full = hard_histograms(bags, words)
-    kept = [0, 7, 11]
-    one = EmpiricalState(Codebook(words, scale=512), full, bags=bags).reset(kept)
-    other = EmpiricalState(Codebook(words / 512), full, bags=bags).reset(kept)
-    assert_same_bits(one, other)
 
 
 # -- gaussian --------------------------------------------------------------------------------------
@@ -244,30 +218,30 @@ def test_shared_covariance_points_where_the_residuals_do():
     assert taken[7] + taken[17] < 0.7
 
 
-# -- spread ----------------------------------------------------------------------------------------
+# -- the spread of descriptors ---------------------------------------------------------------------
 
 
-def test_the_covariance_is_ledoit_and_wolfs():
+@pytest.mark.parametrize("most", [2**17, 100])
+def test_the_covariance_is_that_of_residuals_shrunk(monkeypatch, most):
+    monkeypatch.setattr(sampled, "MOST_RESIDUALS", most)
     random = np.random.default_rng(8)
     words = np.array([[0, 0, 0, 0], [60, 0, 0, 0], [0, 60, 0, 0]], np.float32)
-    for n_rows in (10, 1000):
-        codes = random.integers(0, 3, n_rows)
-        rows = words[codes] + random.normal(size=(n_rows, 4)) @ random.normal(size=(4, 4))
-        bags = Bags(rows.astype(np.float32), scale=8)
-        residuals = (bags.values.astype(np.float64) - words[codes]) / 8
-        expected, _ = ledoit_wolf(residuals, assume_centered=True)
-        found = estimate_covariance(Codebook(words, scale=8), bags, n_jobs=1)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-        sigma = estimate_sigma(Codebook(words, scale=8), bags, n_jobs=1)
-        assert sigma**2 == pytest.approx((residuals**2).mean(), rel=1e-9)
-        assert np.trace(found) / 4 == pytest.approx(sigma**2, rel=1e-9)
-
-
-def test_round_residuals_in_one_dimension_are_shrunk_to_themselves():
-    bags = Bags([[-1.0], [1.0], [10.5], [9.5]])
-    book = Codebook([[0.0], [10.0]])
-    np.testing.assert_allclose(estimate_covariance(book, bags), [[0.625]])
-    assert estimate_sigma(book, bags) == pytest.approx(np.sqrt(0.625))
+    codes = random.integers(0, 3, 1000)
+    rows = words[codes] + random.normal(size=(1000, 4)) @ random.normal(size=(4, 4))
+    bags, book = Bags(rows.astype(np.float32), scale=8), Codebook(words, scale=8)
+    residuals = (bags.values.astype(np.float64) - words[codes]) / 8
+    sigma = sigma_or_estimate(None, book, bags, 1)
+    assert sigma**2 == pytest.approx((residuals**2).mean(), rel=1e-9)
+    assert sigma_or_estimate(0.5, book, None, 1) == 0.5
+    found = residual_covariance(book, bags, 1)
+    some = residuals[:: max(1, 1000 // most)]
+    plain = some.T @ some / len(some)
+    # Shrinkage keeps the trace and moves the rest toward a multiple of the identity.
+    assert np.trace(found) == pytest.approx(np.trace(plain), rel=1e-9)
+    away = ~np.eye(4, dtype=bool)
+    weights = 1 - found[away] / plain[away]
+    np.testing.assert_allclose(weights, weights[0], atol=1e-9)
+    assert 0 < weights[0] < 0.1
 
 
 # -- every sampled state ---------------------------------------------------------------------------
@@ -288,118 +262,3 @@ def test_nothing_pruned_is_nothing_changed_and_mass_stays(make):
         np.testing.assert_allclose(state.histograms, full @ matrix.toarray(), atol=1e-6)
         np.testing.assert_allclose(state.histograms[filled].sum(axis=1), 1, atol=2e-6)
         assert not state.histograms[~filled].any()
-
-
-def test_a_thousand_moves_give_the_bits_of_a_fresh_start(make):
-    random = np.random.default_rng(10)
-    state = make(random)
-    fresh = state.copy()
-    for step in range(1000):
-        before, kept = state.histograms.copy(), state.kept
-        pruned = np.setdiff1d(state.codebook.ids, kept)
-        n_in = int(random.integers(0, min(4, len(pruned)) + 1))
-        n_out = int(random.integers(0, min(4, len(kept) - (n_in == 0)) + 1))
-        out, in_ = (random.choice(c, n, replace=False) for c, n in ((kept, n_out), (pruned, n_in)))
-        state.swap(out, in_)
-        same = np.setdiff1d(np.arange(min(len(kept), state.n_kept)), state.changed)
-        np.testing.assert_array_equal(state.kept[same], kept[same])
-        np.testing.assert_array_equal(state.histograms[:, same], before[:, same])
-        if step % 20 == 0 or step > 980:
-            assert_same_bits(state, fresh.reset(state.kept))
-
-
-def test_taking_a_move_back_restores_the_state_and_copies_move_alone(make):
-    state = make(np.random.default_rng(11))
-    state.reset(np.arange(10))
-    before, other = state.histograms.copy(), state.copy()
-    other.swap([1, 2], [20, 21])
-    np.testing.assert_array_equal(state.histograms, before)
-    assert_same_bits(state.swap([1, 2], [20, 21]), other)
-    state.swap([20, 21], [1, 2])
-    np.testing.assert_array_equal(state.histograms, before)
-
-
-def test_permuting_words_permutes_the_result():
-    random = np.random.default_rng(12)
-    words, bags = corpus(random)
-    full = hard_histograms(bags, words)
-    order = random.permutation(30)
-    kept = [3, 8, 21, 14]
-    books = (Codebook(words), full), (Codebook(words[order], order), full[:, order])
-    for make in (
-        lambda book, full: EmpiricalState(book, full, bags=bags, n_samples=5),
-        lambda book, full: GaussianState(book, full, sigma=0.7, n_samples=20),
-    ):
-        here, there = (make(*book).reset(kept) for book in books)
-        np.testing.assert_array_equal(there.kept, here.kept)
-        np.testing.assert_allclose(there.histograms, here.histograms, atol=1e-7)
-
-
-def test_threads_and_seeds():
-    random = np.random.default_rng(13)
-    words, bags = corpus(random)
-    full, book = hard_histograms(bags, words), Codebook(words)
-    kept = [2, 4, 9, 20, 25]
-    for make in (
-        lambda **o: EmpiricalState(book, full, bags=bags, n_samples=5, **o),
-        lambda **o: GaussianState(book, full, bags=bags, n_samples=20, **o),
-        lambda **o: GaussianState(book, full, bags=bags, covariance="shared", n_samples=20, **o),
-    ):
-        one = make(n_jobs=1).reset(kept)
-        assert_same_bits(make(n_jobs=3).reset(kept), one)
-        other = make(random_state=1).reset(kept)
-        assert not np.array_equal(other.histograms, one.histograms)
-
-
-def test_variance_is_proposition_1(make):
-    state = make(np.random.default_rng(14))
-    state.reset([3, 4, 12, 20])
-    if state._bags is None:
-        with pytest.raises(DataError, match="Give n_descriptors as well"):
-            state.variance()
-        return
-    full = state.copy().reset().histograms
-    counts = np.maximum(state._bags.counts, 1)
-    expected = oracle.variance(full, state.transfer_matrix().toarray(), counts)
-    np.testing.assert_allclose(state.variance(), expected, atol=1e-12)
-
-
-# -- refusals --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"n_samples": 0}, "n_samples must be a whole number from 1"),
-        ({"n_samples": 2.5}, "n_samples must be a whole number from 1"),
-        ({"n_samples": True}, "n_samples must be a whole number from 1"),
-        ({"smoothing": -1}, "smoothing must be a finite number from 0 up"),
-        ({"smoothing": np.nan}, "smoothing must be a finite number from 0 up"),
-        ({"neighbours": 0}, "neighbours must be a whole number above 0"),
-        ({"random_state": -1}, "seed must be an integer of at least 0"),
-    ],
-)
-@pytest.mark.parametrize("make", [EmpiricalState, GaussianState])
-def test_parameters_out_of_range_are_refused(make, options, problem):
-    bags = Bags([[0.1, 0], [0, 0.9]])
-    with pytest.raises(ParameterError, match=problem):
-        make(Codebook(np.eye(2)), np.eye(2)[:1], bags=bags, **options)
-
-
-def test_gaussians_need_a_spread():
-    book, full = Codebook(np.eye(2)), np.eye(2)
-    with pytest.raises(DataError, match="Give sigma or bags"):
-        GaussianState(book, full)
-    with pytest.raises(ParameterError, match="sigma must be a finite number above 0"):
-        GaussianState(book, full, sigma=-1)
-    with pytest.raises(ParameterError, match="one of isotropic, shared; got 'full'"):
-        GaussianState(book, full, sigma=1, covariance="full")
-    with pytest.raises(ParameterError, match="has no use with covariance='shared'"):
-        GaussianState(book, full, sigma=1, covariance="shared")
-    with pytest.raises(DataError, match="Give bags or learn_from"):
-        GaussianState(book, full, covariance="shared")
-
-
-def test_empirical_shares_need_descriptors():
-    with pytest.raises(DataError, match="Give bags or learn_from, or use transfer='uniform'"):
-        EmpiricalState(Codebook(np.eye(2)), np.eye(2))

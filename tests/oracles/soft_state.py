@@ -38,13 +38,3 @@ def wander(state, random, n_moves, fewest=2, most_moved=4):
         out = random.choice(kept, n_out, replace=False)
         state.swap(remove=out, add=random.choice(pruned, n_in, replace=False))
     return state
-
-
-def truncation_error(row, words, n_ranked, sharpness, kept):
-    """The L1 error of a code cut to the nearest words: cut it, and compare."""
-    distances = ((np.asarray(row, np.float64) - np.asarray(words, np.float64)) ** 2).sum(axis=1)
-    weights = np.exp(-sharpness * (distances - distances.min()))
-    listed = np.argsort(distances, kind="stable")[:n_ranked]
-    whole = np.where(np.isin(np.arange(len(words)), kept), weights, 0)
-    cut = np.where(np.isin(np.arange(len(words)), listed), whole, 0)
-    return np.abs(whole / whole.sum() - cut / cut.sum()).sum()

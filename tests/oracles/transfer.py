@@ -28,8 +28,8 @@ def nearest_surviving(words, kept, neighbours):
     place = {int(word): j for j, word in enumerate(kept)}
     for word, others in enumerate(others_by_distance(words)):
         if word not in place:
-            heirs = [place[other] for other in others if other in place][:neighbours]
-            matrix[word, heirs] = 1 / len(heirs)
+            nearest = [place[other] for other in others if other in place][:neighbours]
+            matrix[word, nearest] = 1 / len(nearest)
     return matrix
 
 
@@ -41,8 +41,8 @@ def sequential(words, mass, kept, neighbours):
     alive = set(range(len(words)))
     for word in sorted(pruned, key=lambda w: (-mass[w], words[w].tolist(), w)):
         alive.remove(word)
-        heirs = [other for other in others[word] if other in alive][:neighbours]
-        units[:, heirs] += units[:, [word]] / len(heirs)
+        nearest = [other for other in others[word] if other in alive][:neighbours]
+        units[:, nearest] += units[:, [word]] / len(nearest)
         units[:, word] = 0
     return units[:, kept]
 

@@ -16,9 +16,11 @@ the ray is a difference of the chi distribution function of n_dims degrees of fr
 is the mean over directions u: both directions of a line, equally spaced angles in the plane, a
 Fibonacci lattice on the sphere.
 
-**Accuracy.** To rounding on a line, about 10⁻⁶ in the plane, 10⁻⁴ in space: the integrand is
-continuous, with kinks. **Cost.** Per pruned word some milliseconds for a hundred survivors; a move
-computes every pruned word again. Meant for tests and figures, not for large codebooks.
+**Accuracy.** To rounding on a line, about 10⁻⁴ in the plane and 10⁻³ in space: the share of one
+survivor jumps between directions where a boundary between two survivors runs through c_l.
+
+**Cost.** Some milliseconds per pruned word for a few dozen survivors; a move computes every pruned
+word again. Meant for tests and figures, not for large codebooks.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from bowsaw.inference.state import Positions
 from bowsaw.inference.transfer import Sources, TransferState
 from bowsaw.parallel import ordered_map
 
-N_ANGLES = 3072
+N_ANGLES = 12288
 """A multiple of 12, so that lattices are shared equally."""
 N_POINTS = 16384
 
