@@ -62,7 +62,7 @@ class Slots(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Far descriptors that lost their word; those that an added word wins, with the score before."""
+    """Far descriptors that lost their word; those an added word wins, with the score before."""
 
     lost: NDArray[np.int32]
     won: NDArray[np.int32]
