@@ -9,15 +9,6 @@ import sys
 import numpy as np
 
 import bowsaw as bs
-import bowsaw.progress as module
-
-
-def test_tasks_without_callbacks_do_nothing():
-    task = module.Task()
-    with task.part("a", 2) as inner, inner.part("b"), inner.delegate("c", object()):
-        pass
-    assert not task.observed
-    assert not task.stopped
 
 
 def test_a_version_without_callbacks_fits_the_same(monkeypatch):

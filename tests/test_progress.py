@@ -53,19 +53,6 @@ def test_a_terminal_sees_a_bar(capfd, total):
     assert capfd.readouterr() == ("", "")
 
 
-def test_tracked_items_pass_through_one_step_each():
-    with terminal() as screen, Progress("items", 4) as bar:
-        assert list(bar.track("abcd")) == list("abcd")
-    assert "4/4" in screen.getvalue()
-
-
-def test_a_step_without_a_note_keeps_the_last():
-    with terminal() as screen, Progress("items", 2) as bar:
-        bar.step(note="kept")
-        bar.step()
-    assert "kept" in screen.getvalue().rpartition("2/2")[2]
-
-
 def test_exceptions_pass_and_the_bar_is_put_away():
     with terminal() as screen:
         with pytest.raises(KeyError), Progress("failing", 2):
@@ -74,11 +61,6 @@ def test_exceptions_pass_and_the_bar_is_put_away():
         count()
     assert "failing" in screen.getvalue()
     assert "counting" in screen.getvalue()
-
-
-def test_quiet_progress_tracks_too():
-    with Progress("items", show=False) as bar:
-        assert list(bar.track(iter([1, 2]))) == [1, 2]
 
 
 def test_a_terminal_on_standard_output_alone_changes_nothing(monkeypatch, capfd):

@@ -20,11 +20,6 @@ def test_a_stream_is_known_by_its_seed_and_its_names():
     assert len({tuple(other) for other in others}) == len(others)
 
 
-def test_names_are_not_run_together():
-    assert draws("ab", "c") != draws("a", "bc")
-    assert draws("1") != draws(1)
-
-
 def test_numpys_whole_numbers_name_the_same_stream():
     assert draws("split", np.int64(3)) == draws("split", 3)
     assert draws("split", seed=np.int32(7)) == draws("split", seed=7)
@@ -41,11 +36,6 @@ def test_what_is_no_seed_is_refused(seed):
         check_seed(seed)
 
 
-def test_large_seeds_are_seeds():
-    assert check_seed(2**70) == 2**70
-    assert draws("a", seed=2**70) != draws("a", seed=2**70 + 1)
-
-
 def test_a_random_state_becomes_a_seed():
     assert seed_from(5) == 5
     assert seed_from(np.int64(5)) == 5
@@ -53,10 +43,6 @@ def test_a_random_state_becomes_a_seed():
     assert seed_from(a) == seed_from(b)
     assert seed_from(a) != seed_from(np.random.RandomState(4))
     assert seed_from(np.random.default_rng(3)) == seed_from(np.random.default_rng(3))
-
-
-def test_no_random_state_gives_another_seed_each_time():
-    assert len({seed_from(None) for _ in range(5)}) > 1
 
 
 def test_the_global_random_state_is_left_alone():

@@ -77,6 +77,9 @@ def test_json_of_others_is_bounded_and_finite():
         nested = [nested]
     with pytest.raises(ParameterError, match="nested too deeply"):
         json_mapping({"a": nested}, "description")
+    for bad in ({"a": object()}, "dense", 3):
+        with pytest.raises(ParameterError, match="provenance must be a mapping of JSON values"):
+            json_mapping(bad, "provenance")
     for text in ("1e999", "NaN", "[" * 200 + "]" * 200, "{", b"\xff"):
         with pytest.raises(ValueError):
             parse_json(text)

@@ -1,21 +1,21 @@
-"""One exception tree for everything that bowsaw refuses.
+"""The exceptions of bowsaw and their exit codes.
 
-Every message names the value, the limit and the remedy, in one line: «n_words must be between 1
-and 812 (the codebook has 812 words); got 5000. Ask for fewer words.» The command line prints that
-line and leaves with the ``exit_code`` of the class; a traceback is shown only with ``--debug``.
+Every message names the value, the limit and the remedy, in one line: "n_words must be between 1
+and 812 (the codebook has 812 words); got 5000. Ask for fewer words." The command line prints that
+line and exits with the ``exit_code`` of the class; a traceback is shown only with ``--debug``.
 
 ======================  =========  ==========================================================
 class                   exit code  raised when
 ======================  =========  ==========================================================
-``ParameterError``      2          a parameter is out of range or of the wrong kind
+``ParameterError``      2          a parameter is out of range or of the wrong type
 ``DataError``           3          data cannot be used: NaN, wrong shape, too few images
 ``ImageError``          3          one image file cannot be used; carries ``path``, ``reason``
 ``MismatchError``       4          two things do not belong together: codebook and descriptors
 ``StoreError``          5          a store is missing, damaged or of another version
 ``BusyError``           6          another process is writing the same output
 ``FormatError``         7          a file is not what its name says
-``LeakError``           8          a codebook has seen the images that it is to be tested on
-``SpaceError``          9          the disk is full; what was done is kept
+``LeakError``           8          a codebook was made from images that it is tested on
+``SpaceError``          9          the disk is full; finished work is kept
 ``ClusterError``        10         a Dask cluster cannot do the work: no scheduler, no workers
 ======================  =========  ==========================================================
 """
@@ -27,19 +27,19 @@ from typing import ClassVar
 
 
 class BowsawError(Exception):
-    """Anything that bowsaw refuses; catch this to catch them all."""
+    """Base class of all exceptions of bowsaw."""
 
     exit_code: ClassVar[int] = 1
 
 
 class ParameterError(BowsawError, ValueError):
-    """A parameter is out of range or of the wrong kind."""
+    """A parameter is out of range or of the wrong type."""
 
     exit_code: ClassVar[int] = 2
 
 
 class DataError(BowsawError, ValueError):
-    """Data cannot be used as they are: NaN, a wrong shape, too few images."""
+    """Data cannot be used: NaN, a wrong shape, too few images."""
 
     exit_code: ClassVar[int] = 3
 
@@ -92,18 +92,18 @@ class FormatError(BowsawError, ValueError):
 
 
 class LeakError(BowsawError, ValueError):
-    """A codebook has seen the images that it is to be tested on."""
+    """A codebook was made from images that it is tested on."""
 
     exit_code: ClassVar[int] = 8
 
 
 class SpaceError(BowsawError, OSError):
-    """The disk is full; what was done before is kept and can be continued."""
+    """The disk is full; finished work is kept and can be continued."""
 
     exit_code: ClassVar[int] = 9
 
 
 class ClusterError(BowsawError):
-    """A Dask cluster cannot do the work: it is not there, has no workers or other versions."""
+    """A Dask cluster cannot do the work: no scheduler, no workers or other versions."""
 
     exit_code: ClassVar[int] = 10

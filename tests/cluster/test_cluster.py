@@ -17,10 +17,8 @@ import cv2
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from distributed import versions as distributed_versions
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
-from distributed.versions import VersionMismatchWarning
 from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
 
 import bowsaw as bs
@@ -118,31 +116,12 @@ def test_without_dask_the_message_says_how_to_get_it(monkeypatch):
         pass
 
 
-def test_versions_that_decide_nothing_are_not_complained_of(client, monkeypatch):
-    mine = distributed_versions.get_versions()
-    mine["packages"]["cloudpickle"] = "0.0.1"
-    monkeypatch.setattr(distributed_versions, "get_versions", lambda *_: mine)
-    address = client.scheduler.address
-    with pytest.warns(VersionMismatchWarning, match="cloudpickle"), Client(address):
-        pass
-    with connected(address) as cluster:
-        cluster.check({})
-
-
 def test_an_address_is_connected_to_and_left_again(client):
     address = client.scheduler.address
     with connected(address) as cluster:
         assert cluster.address == address
         assert list(cluster.ordered_map(operator.neg, [1, 2])) == [-1, -2]
     assert list(Cluster(client).ordered_map(operator.neg, [3])) == [-3]
-
-
-def test_a_client_that_is_closed_is_told():
-    with lonely_scheduler() as client:
-        cluster = Cluster(client)
-        client.close()
-        with pytest.raises(ClusterError, match="is closed"):
-            list(cluster.ordered_map(operator.neg, [1]))
 
 
 @pytest.mark.parametrize("error", [CancelledError("lost"), CommClosedError("lost")])

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 import bowsaw as bs
 from bowsaw.checkpoint import Checkpoint
@@ -44,12 +43,6 @@ def test_the_words_are_the_same_to_the_bit(client, bags, sample):
     there = clone(learner).set_params(parallel=client).fit(bags)
     assert result(there) == result(here)
     assert there.codebook_.provenance == here.codebook_.provenance
-
-
-def test_bags_may_be_chosen_and_repeated(client, stores):
-    bags = stores["uint8"].bags[[7, 3, 3, 18, 2, 0, 12, 11]]
-    learner = bs.KMeansCodebook(5, max_iter=2, sample=50_000, n_jobs=1, random_state=0)
-    assert result(clone(learner).set_params(parallel=client).fit(bags)) == result(learner.fit(bags))
 
 
 def test_empty_words_move_to_the_same_far_descriptors(client, stores, monkeypatch):
@@ -137,16 +130,6 @@ def test_a_sharpness_is_chosen_alike(client, stores):
     here = bs.BagOfWords(book, coding="soft", sharpness="auto", n_jobs=1)
     there = clone(here).set_params(parallel=client)
     assert here.fit(bags, y).sharpness_ == there.fit(bags, y).sharpness_
-
-
-def test_a_pipeline_learns_and_codes_on_the_cluster(client, stores):
-    bags = stores["uint8"].bags[3:]
-    learner = bs.KMeansCodebook(4, max_iter=2, n_jobs=1, random_state=0)
-    here = bs.BagOfWords(learner, n_jobs=1)
-    there = make_pipeline(
-        bs.BagOfWords(clone(learner).set_params(parallel=client), parallel=client)
-    )
-    assert np.array_equal(here.fit(bags).transform(bags), clone(there).fit(bags).transform(bags))
 
 
 # -- what a cluster is not for ---------------------------------------------------------------------

@@ -103,5 +103,6 @@ def test_training_and_pruning_into_one_file_leave_one_or_the_other_whole(place):
             assert bs.load("small.safetensors").n_words in (3, 5)
     for thread in threads:
         thread.join()
-    assert codes == {"train": [0] * 3, "prune": [0] * 3}
+    assert {code for found in codes.values() for code in found} <= {0, BusyError.exit_code}
+    assert any(0 in found for found in codes.values())
     assert [p.name for p in place.folder.glob("*small*")] == ["small.safetensors"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -49,16 +48,6 @@ def test_a_changed_picture_is_noticed_whatever_its_time_and_size(place, when):
     assert (store.bags[0] == store.bags[1]).all()
 
 
-def test_a_clock_that_is_set_back_between_and_during_runs(place, monkeypatch):
-    book = place.book.read_bytes()
-    clock = iter(range(10**9, 0, -1000))
-    monkeypatch.setattr(time, "time", lambda: float(next(clock)))
-    assert extract(place) == 0
-    words = ["train", str(place.store), "--words", "8", "-q", "-j", "1"]
-    assert main([*words, "-o", str(place.folder / "later.safetensors")]) == 0
-    assert (place.folder / "later.safetensors").read_bytes() == book
-
-
 def test_a_lock_of_the_future_that_nobody_holds_is_no_lock(place):
     os.utime(place.store / "writer.lock", (FUTURE, FUTURE))
     (place.folder / "h.npz.lock").touch()
@@ -66,18 +55,3 @@ def test_a_lock_of_the_future_that_nobody_holds_is_no_lock(place):
     assert extract(place) == 0
     assert main(["encode", str(place.book), str(place.store), "-o", "h.npz", "-q"]) == 0
     assert not (place.folder / "h.npz.lock").exists()
-
-
-def test_records_of_a_run_are_told_in_one_time_zone(monkeypatch):
-    from bowsaw.comparison import run
-
-    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
-    if hasattr(time, "tzset"):
-        time.tzset()
-    try:
-        told = [name for name in vars(run) if "now" in name]
-        assert all(getattr(run, name)().endswith("+00:00") for name in told)
-    finally:
-        monkeypatch.undo()
-        if hasattr(time, "tzset"):
-            time.tzset()

@@ -71,16 +71,6 @@ def test_numbers_are_written_and_read_with_points(tmp_path, name):
         assert main(["convert", str(tmp_path / "plain/b.yml"), str(tmp_path / "x.npy"), "-q"]) == 0
 
 
-def test_names_of_classes_are_not_folded(tmp_path):
-    # In Turkish, I and i are no pair; «İ», «ı» and «ß» change their length when folded.
-    names = ["I", "ı", "İ", "straße", "STRASSE", "ﬁn"]
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.PNG").write_bytes(b"P5 2 1 255 ab")
-    with speaking("tr_TR.UTF-8"):
-        assert bs.ImageFolder(tmp_path).classes == tuple(sorted(names))
-
-
 if sys.platform == "linux":
 
     def test_a_whole_session_in_another_surrounding_gives_the_same_bytes(place):

@@ -172,18 +172,3 @@ def test_a_store_that_may_not_be_read_is_told_with_a_remedy(place, monkeypatch, 
         assert code == StoreError.exit_code
         assert "may not be read" in said
         assert "Ask for permission" in said
-
-
-@pytest.mark.parametrize("line", ["inspect book.safetensors", "convert book.safetensors x.npy"])
-def test_a_codebook_that_may_not_be_read_is_told_with_a_remedy(place, monkeypatch, capfd, line):
-    opened = Path.open
-
-    def closed(self, *args, **options):
-        if self.name == "book.safetensors":
-            raise PermissionError(13, "Permission denied", str(self))
-        return opened(self, *args, **options)
-
-    monkeypatch.setattr(Path, "open", closed)
-    code, said = typed(line, capfd)
-    assert code == FormatError.exit_code
-    assert "Permission denied" in said

@@ -78,13 +78,6 @@ def data(request):
     return FILES[request.param]
 
 
-def test_size_before_decoding(data):
-    header = read_header(data)
-    assert (header.width, header.height) == (31, 22)
-    assert header.complete
-    assert read_image(data).original_size == (31, 22)
-
-
 def test_cut_files_are_never_read_wrongly(data):
     whole = read_image(data).grey
     refused = 0
@@ -126,14 +119,6 @@ def test_the_end_of_a_thumbnail_is_not_the_end_of_its_jpeg():
     for length in range(len(thumbnail), len(data), 10):
         with pytest.raises(ImageError, match="truncated"):
             read_image(data[:length])
-
-
-def test_jpeg_fill_bytes_and_garbage_between_segments():
-    jpeg = FILES["jpeg"]
-    filled = jpeg[:-2] + b"\xff\xff\xff\xff\xd9"
-    whole = read_image(jpeg).grey
-    np.testing.assert_array_equal(read_image(filled).grey, whole)
-    assert read_header(jpeg[:2] + b"\xff\xff" + jpeg[2:]).complete
 
 
 def test_jpeg_without_any_scan_is_truncated():

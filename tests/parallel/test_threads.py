@@ -101,11 +101,6 @@ def test_closing_stops_the_work(n_jobs):
     assert threading.active_count() == before
 
 
-def test_one_item_needs_no_thread():
-    threads = list(ordered_map(lambda _: threading.current_thread(), [0], 4))
-    assert threads == [threading.main_thread()]
-
-
 def blas_threads():
     # NumPy's alone: SciPy's own may be loaded by another test at any time, and no kernel uses it.
     libraries = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
@@ -120,11 +115,4 @@ def test_blas_is_restored_whatever_the_order_in_which_threads_end():
     first.__exit__(None, None, None)
     assert set(blas_threads()) <= {1}
     second.__exit__(None, None, None)
-    assert blas_threads() == before
-
-
-def test_blas_is_restored_after_an_exception():
-    before = blas_threads()
-    with pytest.raises(KeyError), single_threaded_blas():
-        raise KeyError
     assert blas_threads() == before

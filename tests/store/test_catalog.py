@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bowsaw.errors import SpaceError, StoreError
+from bowsaw.errors import StoreError
 from bowsaw.store import Store, catalog, extract
-from bowsaw.store.catalog import PENDING, Catalog, Content, Entry, Recipe, read_catalog
+from bowsaw.store.catalog import Catalog, Content, Entry, Recipe, read_catalog
 
 COUNTS = (2, None, 3, 1, 4, 2)
 
@@ -138,12 +138,6 @@ def test_a_damaged_file_that_is_still_ours_may_be_overwritten_and_no_other(tools
     assert (store / "shards/00000.npy").exists()
 
 
-def test_another_layout_is_refused(tools, store):
-    change(store, "UPDATE meta SET value = '2' WHERE name = 'schema'")
-    with pytest.raises(StoreError, match="layout version 2, this bowsaw reads version 1"):
-        Store(store)
-
-
 def test_a_stranger_s_database_is_refused_and_never_overwritten(tools, tmp_path):
     images = tools.write_images(tmp_path / "images", COUNTS)
     (tmp_path / "photos").mkdir()
@@ -168,20 +162,3 @@ def test_a_catalogue_in_use_is_not_taken_for_damaged(tools, store, monkeypatch):
         ):
             with pytest.raises(StoreError, match="cannot be read or written: database is locked"):
                 attempt()
-
-
-def test_a_catalogue_that_was_never_begun_is_unfinished(tmp_path):
-    (tmp_path / "catalog.sqlite").write_bytes(b"")
-    with pytest.raises(StoreError, match="unfinished: no image is done"):
-        read_catalog(tmp_path)
-
-
-def test_a_full_disk_is_told_as_such(tools, tmp_path):
-    content = Content(Recipe.of(tools.RowPixels()), ("a",), (Entry(0, "a/1.png", 0),))
-    with closing(Catalog(tmp_path)) as writer:
-        writer.begin(content)
-        writer._connection.execute("PRAGMA max_page_count = 1")
-        many = [Entry(i, f"a/{i}.png", 0, PENDING) for i in range(10_000)]
-        with pytest.raises(SpaceError, match=r"disk is full while writing .*finished work is kept"):
-            writer.commit(many)
-        assert writer.read() == content

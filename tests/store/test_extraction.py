@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import gc
 import shutil
 import sqlite3
@@ -26,7 +25,7 @@ from bowsaw.errors import (
     StoreError,
 )
 from bowsaw.images.folder import ImageFolder
-from bowsaw.store import Store, extract, extraction, shards
+from bowsaw.store import Store, extract, extraction
 
 COUNTS = (3, 0, 5, None, 4, 4, 1, 0, None, 6, 2, 7)
 SHARD = 32
@@ -175,18 +174,6 @@ def test_bad_images_are_set_aside_with_their_reason(images, tools, tmp_path):
         assert reason == caught.value.reason
 
 
-def test_a_picture_that_describe_refuses_is_set_aside_too(images, tools, tmp_path):
-    class Picky(tools.RowPixels):
-        def describe(self, grey):
-            if len(grey) == 8:
-                raise ImageError("picture", "seven rows")
-            return super().describe(grey)
-
-    for _ in range(2):
-        store = extract(images, Picky(), tmp_path / "test.store")
-        assert store.set_aside[-1] == (images.relative_paths[11], "seven rows")
-
-
 def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images, run, tmp_path):
     with pytest.raises(ImageError) as caught:
         run(strict=True)
@@ -285,15 +272,6 @@ def test_changed_images_are_noticed(images, run, tools, tmp_path, change, n_kept
     assert kept == [f"{number:05}.npy" for number in range(n_kept)]
 
 
-def test_a_full_last_shard_is_kept_when_images_are_added(tools, run, tmp_path):
-    images = tools.write_images(tmp_path / "images", [4, 4, 8])
-    run()
-    add_image("c/z.png", 1)(images, tools)
-    calls: list[int] = []
-    assert run(descriptor=count_described(tools, calls)) == run("fresh.store")
-    assert calls == [1]
-
-
 def test_missing_and_damaged_shards_are_redone(images, run, tmp_path):
     first = run()
     for damage in (
@@ -303,10 +281,6 @@ def test_missing_and_damaged_shards_are_redone(images, run, tmp_path):
     ):
         damage()
         assert run() == first
-
-
-def test_a_store_keeps_the_shard_size_it_was_begun_with(images, run):
-    assert run() == run(shard_bytes=1000)
 
 
 # -- other parameters ----------------------------------------------------------------------------
@@ -327,15 +301,6 @@ def test_another_parameter_is_refused_by_name(images, run, tools, options, diffe
         run(descriptor=other)
     assert run() == first
     assert run(descriptor=other, overwrite=True) == run("fresh.store", descriptor=other)
-
-
-def test_overwriting_goes_on_where_it_was_interrupted(images, run, tools):
-    run()
-    calls: list[int] = []
-    other = count_described(tools, calls).set_params(level=1)
-    for _ in range(2):
-        run(descriptor=other, overwrite=True)
-    assert len(calls) == sum(count is not None for count in COUNTS)
 
 
 def test_an_existing_folder_is_not_mistaken_for_a_store(images, tools, tmp_path):
@@ -366,11 +331,6 @@ def test_a_name_alone_does_not_make_a_folder_a_store(images, run, tmp_path, name
     assert mine.read_text() == "mine"
 
 
-def test_an_empty_folder_becomes_a_store(images, run, tmp_path):
-    (tmp_path / "test.store").mkdir()
-    assert run() == run("deep/in/fresh.store")
-
-
 # -- interruptions (see also test_killing.py) ----------------------------------------------------
 
 
@@ -395,36 +355,6 @@ def test_an_exception_leaves_a_store_that_resumes(images, run, tools, tmp_path, 
     resumed = run(descriptor=count_described(tools, calls))
     assert calls == [1, 0, 6, 2, 7]
     assert resumed == run("fresh.store")
-
-
-def test_images_changed_while_interrupted_are_noticed(images, run, tools):
-    class Failing(tools.RowPixels):
-        def describe(self, grey):
-            if len(grey) == 7:
-                raise InterruptedRunError
-            return super().describe(grey)
-
-    with pytest.raises(InterruptedRunError):
-        run(descriptor=Failing())
-    replace_image(4, 2)(images, tools)
-    assert run() == run("fresh.store")
-
-
-def test_a_full_disk_leaves_a_store_that_resumes(images, run, monkeypatch):
-    calls = 0
-
-    def full(handle, fsync=shards.os.fsync):
-        nonlocal calls
-        calls += 1
-        if calls == 7:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(handle)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shards.os, "fsync", full)
-        with pytest.raises(SpaceError, match=r"disk is full.*run the same command again"):
-            run()
-    assert run() == run("fresh.store")
 
 
 def test_a_full_disk_under_the_catalogue_is_told_as_such(images, run, tmp_path, monkeypatch):

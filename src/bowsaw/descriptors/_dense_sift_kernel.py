@@ -1,8 +1,8 @@
 """The arithmetic of dense SIFT: arrays in, arrays out.
 
-Cost: one pass over the pixels with eight-lane loops, then one gather a patch. The eight orientation
-channels of a pixel lie side by side, so the inner loops have a fixed length that compilers turn
-into vector instructions.
+Cost: one pass over the pixels with eight-lane loops, then one gather per patch. The eight
+orientation channels of a pixel lie side by side, so the inner loops have a fixed length, which
+compilers vectorise.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def cell_maps(
     weights_x: NDArray[np.float32],
     first_y: NDArray[np.int64],
     weights_y: NDArray[np.float32],
-    room: NDArray[np.float32],
+    scratch: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
     """Pool oriented gradients into cells.
 
-    ``grey`` is (height, width); ``out`` is (n_rows, n_columns, 8), and ``room`` is memory with any
-    content, (n_rows, 8 · (width + 2 · reach)) with the reach of ``weights_x``. Cell column ``c``
+    ``grey`` is (height, width); ``out`` is (n_rows, n_columns, 8); ``scratch`` is uninitialised
+    memory, (n_rows, 8 · (width + 2 · reach)) with the reach of ``weights_x``. Cell column ``c``
     takes pixels ``first_x[c] + i`` with weight ``weights_x[c, i]``, and cell rows likewise. Both
-    are sorted, and a weight is 0 where the pixel lies outside the picture.
+    are sorted, and a weight is 0 where the pixel lies outside the image.
 
     Rows are pooled first, each channel a long vector along x, then the few rows that are left along
     x: both inner loops run over neighbouring memory.
@@ -71,8 +71,8 @@ def cell_maps(
     bins = np.empty(width, np.float32)
     size = np.empty(width, np.float32)
     channel = np.empty(width, np.float32)
-    room[:] = 0
-    pooled = room.reshape((n_rows, 8, width + 2 * margin))
+    scratch[:] = 0
+    pooled = scratch.reshape((n_rows, 8, width + 2 * margin))
     half = np.float32(0.5)
     begin = 0
     for y in range(height):

@@ -1,4 +1,4 @@
-"""What every descriptor shares: reading pictures, never slipping a row, the shape of a result."""
+"""The base class of descriptors: reading images, and one bag per image in order."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bowsaw.bags import Bags
-from bowsaw.errors import DataError, ImageError, ParameterError
+from bowsaw.errors import DataError, ImageError
 from bowsaw.images.decode import GreyImage, read_image
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import CallbackSupport, Progress, fit_task, with_callbacks
-from bowsaw.validation import check_int
+from bowsaw.validation import check_choice, check_int
 
 Descriptors = NDArray[Any]
 """``(n, n_dims)``, in the descriptor's dtype and stored units."""
 
 Positions = NDArray[np.float32]
 """``(n, 3)``: x and y of the centre and the side of the square patch, in pixels of the resized
-picture; (0, 0) is the centre of the top left pixel."""
+image; (0, 0) is the centre of the top left pixel."""
 
 
 class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
-    """A transformer from pictures to Bags.
+    """A transformer from images to Bags.
 
-    Subclasses say what they are (``description``, ``scale``, ``dtype``, ``n_dims``), what they need
-    of a picture (``min_side``), and describe one grey picture. They have the parameters
+    A subclass defines ``description``, ``scale``, ``stored_dtype``, ``n_dims``, the smallest side
+    of an image (``min_side``), and ``describe`` for one grey image. It has the parameters
     ``max_side``, ``max_pixels``, ``on_error``, ``n_jobs`` and ``verbose``.
     """
 
@@ -42,7 +42,7 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
     verbose: bool | int
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Keep scikit-learn from turning results into tables: Bags are none."""
+        """Keep scikit-learn from turning results into tables."""
         super().__init_subclass__(auto_wrap_output_keys=None, **more)
 
     @abstractmethod
@@ -66,42 +66,41 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
 
     @property
     def min_side(self) -> int:
-        """The smallest side of a picture that can be described, after resizing."""
+        """The smallest side of an image that can be described, after resizing."""
         return 1
 
     @abstractmethod
     def describe(self, grey: NDArray[np.uint8]) -> tuple[Descriptors, Positions]:
-        """Describe one grey picture: descriptors and their positions."""
+        """Return the descriptors of one grey image, and their positions."""
 
     def validate(self) -> None:
         """Raise a ParameterError when a parameter is out of range."""
-        if self.on_error not in ("raise", "empty"):
-            raise ParameterError(f"on_error must be 'raise' or 'empty'; got {self.on_error!r}.")
+        check_choice(self.on_error, "on_error", ("raise", "empty"))
         if self.max_side is not None:
             check_int(self.max_side, "max_side", 1, remedy="Give pixels, or None.")
         check_int(self.max_pixels, "max_pixels", 1)
 
     def load(self, source: Any) -> GreyImage:
-        """Read one picture as this descriptor wants it, or raise an ImageError with the reason."""
-        picture = read_image(source, max_side=self.max_side, max_pixels=self.max_pixels)
-        side = min(picture.grey.shape)
+        """Read one image as this descriptor needs it, or raise an ImageError with the reason."""
+        image = read_image(source, max_side=self.max_side, max_pixels=self.max_pixels)
+        side = min(image.grey.shape)
         if side < self.min_side:
             raise ImageError(
-                picture.path,
-                f"too small: {picture.grey.shape[1]}×{picture.grey.shape[0]} pixels after "
+                image.path,
+                f"too small: {image.grey.shape[1]}×{image.grey.shape[0]} pixels after "
                 f"resizing, and a patch needs {self.min_side}",
             )
-        return picture
+        return image
 
     @with_callbacks
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Do nothing but check the parameters: there is nothing to learn."""
+        """Check the parameters; there is nothing to learn."""
         with fit_task(self, X=X, y=y):
             self.validate()
         return self
 
     def transform(self, X: Iterable[Any]) -> Bags:
-        """Describe pictures.
+        """Describe images.
 
         Parameters
         ----------
@@ -111,20 +110,20 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         Bags
-            One bag a picture, in order.
+            One bag per image, in order.
         """
         self.validate()
         if isinstance(X, (str, bytes, PathLike)):
             raise DataError(
-                f"expected pictures, one path or array each; got a single {X!r:.80}. Give a folder "
+                f"expected images, one path or array each; got a single {X!r:.80}. Give a folder "
                 "of classes as ImageFolder(folder), a single file as [path]."
             )
         sources = list(getattr(X, "paths", X))
 
         def one(source: Any) -> tuple[Descriptors, int | None, str]:
             try:
-                picture = self.load(source)
-                return self.describe(picture.grey)[0], picture.digest, ""
+                image = self.load(source)
+                return self.describe(image.grey)[0], image.digest, ""
             except ImageError as error:
                 if self.on_error == "raise":
                     raise
@@ -134,9 +133,11 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         rows: list[Descriptors] = []
         digests: list[int | None] = []
         with Progress("describing", len(sources), show=bool(self.verbose)) as bar:
-            for descriptors, digest, trouble in bar.track(ordered_map(one, sources, self.n_jobs)):
-                if trouble:
-                    warnings.warn(f"{trouble} Its bag is empty.", UserWarning, stacklevel=3)
+            for descriptors, digest, failure in bar.track(
+                ordered_map(one, sources, self.n_jobs)
+            ):
+                if failure:
+                    warnings.warn(f"{failure} Its bag is empty.", UserWarning, stacklevel=3)
                 rows.append(descriptors)
                 digests.append(digest)
         values = (
@@ -153,11 +154,11 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return ``dim000`` and so on, so that a pipeline can go on to the names of its words."""
+        """Return ``dim000`` and so on, so that a pipeline can name its words."""
         return np.array([f"dim{i:03d}" for i in range(self.n_dims)], dtype=object)
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Change nothing: Bags are no table, whatever the rest of a pipeline gives."""
+        """Change nothing: Bags are not a table, whatever the rest of a pipeline returns."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

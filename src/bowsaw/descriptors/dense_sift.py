@@ -1,9 +1,9 @@
-"""Dense SIFT: the local descriptor of the protocol.
+"""Dense SIFT: the local descriptor of the paper's protocol.
 
-**The problem.** Describe square patches on a regular grid by 4×4 cells of 8-bin histograms of
-gradient orientation (Lowe 1999), on one scale, quickly enough that describing is not the slow part.
+**Problem.** Describe square patches on a regular grid by 4×4 cells of 8-bin histograms of
+gradient orientation (Lowe 1999), on one scale, fast enough that describing is not the bottleneck.
 
-**The method.** Gradients are central differences; the picture's edge pixels are repeated beyond it.
+**Method.** Gradients are central differences; the image's edge pixels are repeated beyond it.
 Bin 0 is brightening to the right, bin 2 downwards, bin 4 to the left, bin 6 upwards. A gradient of
 size g and direction θ gives to the two orientation bins beside θ, linearly, and to the cells around
 it with a triangular weight of half-width one cell in x and in y (so nothing jumps when a patch
@@ -11,10 +11,10 @@ moves by a pixel; a cell's weight reaches half a cell beyond the patch). The 128
 unit norm, clipped at 0.2 and brought to unit norm again. They are ordered by cell row, then cell
 column, then bin.
 
-Two departures from Lowe, both usual for dense grids: there is no Gaussian window over the patch
-(every cell counts alike), and patches are neither rotated nor scaled.
+**Departures from Lowe**, both usual for dense grids: there is no Gaussian window over the patch
+(all cells have equal weight), and patches are neither rotated nor scaled.
 
-**Low contrast.** Unit norm would blow up the noise of sky and walls. A patch whose raw norm is
+**Low contrast.** Unit norm would amplify the noise of sky and walls. A patch whose raw norm is
 below ``min_contrast`` keeps a final norm of raw norm / ``min_contrast`` instead of 1; a flat patch
 is 0. The raw norm is that of the 128 sums with grey levels from 0 to 1, for a patch of 16 pixels;
 other patch sizes are compared per pixel.
@@ -23,12 +23,11 @@ other patch sizes are compared per pixel.
 stores the unit-norm value itself with scale 1.
 
 **Cost.** All patches share their cells where step and cell size have a common divisor: about 8
-vector operations a pixel and channel, then one gather of 128 numbers a patch.
+vector operations per pixel and channel, then one gather of 128 numbers per patch.
 """
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Literal
 
 import numpy as np
@@ -38,14 +37,14 @@ from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS, cell_maps, gat
 from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import Scratch
-from bowsaw.validation import check_int
+from bowsaw.validation import check_choice, check_int, check_real
 
 N_CELLS = 4
 CLIP = 0.2
 BYTE_SCALE = 512.0
 
-_room = Scratch()
-"""Half a megabyte a picture: a worker of Dask would fetch it anew each time."""
+_scratch = Scratch()
+"""Half a megabyte per image, which a Dask worker would otherwise allocate each time."""
 
 
 class DenseSift(Descriptor):
@@ -58,19 +57,19 @@ class DenseSift(Descriptor):
     step : int, default=8
         Distance between neighbouring patches in pixels.
     max_side : int or None, default=300
-        Pictures are made smaller so that the longest side has at most this many pixels; never
-        larger. None leaves them as they are.
+        Images are reduced so that the longest side has at most this many pixels, never enlarged.
+        None keeps their size.
     min_contrast : float, default=1.0
         Patches of less contrast are not amplified to unit norm; 0 amplifies all.
     dtype : {"uint8", "float32"}, default="uint8"
-        How descriptors are stored; see the module's chapter on units.
+        How descriptors are stored: 512 × the unit-norm value, or the value itself.
     max_pixels : int, default=100_000_000
         A file that claims more pixels is refused before it is decoded.
     on_error : {"raise", "empty"}, default="raise"
-        What ``transform`` does with a file that cannot be used: raise, or warn and give an empty
-        bag, so that rows never slip.
+        What ``transform`` does with a file that cannot be used: raise, or warn and return an empty
+        bag in its place.
     n_jobs : int or None, default=-1
-        Threads; -1 for every core.
+        Threads; the result is the same for any number.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -78,8 +77,8 @@ class DenseSift(Descriptor):
     --------
     >>> import numpy as np
     >>> import bowsaw as bs
-    >>> pictures = [np.arange(64 * 48, dtype=np.uint8).reshape(48, 64)] * 2
-    >>> bs.DenseSift().transform(pictures)
+    >>> images = [np.arange(64 * 48, dtype=np.uint8).reshape(48, 64)] * 2
+    >>> bs.DenseSift().transform(images)
     Bags(2 bags, 70 descriptors of 128 uint8, scale 512)
     """
 
@@ -112,19 +111,15 @@ class DenseSift(Descriptor):
         check_int(self.patch, "patch", N_CELLS)
         if self.patch % N_CELLS:
             raise ParameterError(
-                f"patch must be a multiple of {N_CELLS} pixels; got {self.patch}. Take "
+                f"patch must be a multiple of {N_CELLS} pixels; got {self.patch}. Use "
                 f"{self.patch - self.patch % N_CELLS}."
             )
         check_int(self.step, "step", 1)
-        if not (isinstance(self.min_contrast, numbers.Real) and 0 <= self.min_contrast < np.inf):
-            raise ParameterError(
-                f"min_contrast must be a finite number, at least 0; got {self.min_contrast!r}."
-            )
-        if self.dtype not in ("uint8", "float32"):
-            raise ParameterError(f"dtype must be 'uint8' or 'float32'; got {self.dtype!r}.")
+        check_real(self.min_contrast, "min_contrast", 0)
+        check_choice(self.dtype, "dtype", ("uint8", "float32"))
 
     def description(self) -> dict[str, Any]:
-        """Return the parameters that define the descriptor; how it is stored is not among them."""
+        """Return the parameters that define the descriptor, without how it is stored."""
         return {
             "name": "dense-sift",
             "version": 1,
@@ -151,11 +146,11 @@ class DenseSift(Descriptor):
 
     @property
     def min_side(self) -> int:
-        """A picture must hold one patch."""
+        """An image must hold one patch."""
         return self.patch
 
     def describe(self, grey: NDArray[np.uint8]) -> tuple[Descriptors, Positions]:
-        """Describe the patches of one grey picture, row by row.
+        """Describe the patches of one grey image, row by row.
 
         Parameters
         ----------
@@ -176,11 +171,11 @@ class DenseSift(Descriptor):
         first_x, weights_x, columns = cells(lefts, cell, width)
         first_y, weights_y, rows = cells(tops, cell, height)
         maps = np.zeros((len(first_y), len(first_x), N_ORIENTATIONS), dtype=np.float32)
-        room = _room.take(len(first_y), N_ORIENTATIONS * (width + 2 * weights_x.shape[1]))
-        cell_maps(np.ascontiguousarray(grey), first_x, weights_x, first_y, weights_y, room, maps)
+        scratch = _scratch.take(len(first_y), N_ORIENTATIONS * (width + 2 * weights_x.shape[1]))
+        cell_maps(np.ascontiguousarray(grey), first_x, weights_x, first_y, weights_y, scratch, maps)
         out = np.empty((len(tops) * len(lefts), self.n_dims), dtype=self.stored_dtype)
-        # Triangular weights sum to cell² a cell: 16 at the 16-pixel patch that min_contrast is
-        # stated for.
+        # Triangular weights sum to cell² per cell: 16 at the 16-pixel patch that min_contrast is
+        # defined for.
         threshold = self.min_contrast * 255.0 * (cell * cell / 16.0)
         gather(maps, rows, columns, threshold, CLIP, self.scale, out, self.dtype == "uint8")
         positions = np.empty((len(out), 3), dtype=np.float32)
@@ -192,7 +187,7 @@ class DenseSift(Descriptor):
 
 
 def grid(length: int, patch: int, step: int) -> NDArray[np.int64]:
-    """Return where patches begin along one side, the margin shared evenly.
+    """Return where patches begin along one side, with equal margins.
 
     Examples
     --------
@@ -213,9 +208,9 @@ def cells(
     Returns
     -------
     first : ndarray of shape (n_cells,)
-        The first pixel that a cell reaches; may lie outside the picture.
+        The first pixel that a cell reaches; may lie outside the image.
     weights : ndarray of shape (n_cells, 2 * cell)
-        Triangular; 0 for pixels outside the picture.
+        Triangular; 0 for pixels outside the image.
     index : ndarray of shape (n_patches, 4)
         Which cells make up each patch.
     """

@@ -1,8 +1,7 @@
-"""Any float descriptor of OpenCV, as a transformer from pictures to Bags."""
+"""Any float descriptor of OpenCV, as a transformer from images to Bags."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from bowsaw.descriptors.base import Descriptor, Descriptors, Positions
 from bowsaw.errors import ParameterError
+from bowsaw.validation import check_real
 
 SIFT_SCALE = 512.0
 
@@ -25,22 +25,23 @@ class OpenCvFeatures(Descriptor):
         A detector and descriptor with float descriptors, such as ``cv2.SIFT_create()``. Binary ones
         (ORB, BRISK, AKAZE) are refused: their distance is not Euclidean.
     norm : float or None, default=None
-        The norm of the feature's descriptors, which counts as 1 in distances. None is 512 for SIFT
-        and 1 for others.
+        The norm of the feature's descriptors, which is 1 in distances. None is 512 for SIFT and 1
+        for others.
     max_side : int or None, default=300
-        Pictures are made smaller so that the longest side has at most this many pixels.
+        Images are reduced so that the longest side has at most this many pixels.
     max_pixels : int, default=100_000_000
         A file that claims more pixels is refused before it is decoded.
     on_error : {"raise", "empty"}, default="raise"
         What ``transform`` does with a file that cannot be used.
     n_jobs : int or None, default=None
-        Threads. OpenCV's own threads already share the work of one picture.
+        Threads. One by default, unlike elsewhere: OpenCV's own threads already share the work of
+        one image.
     verbose : bool, default=False
         Show progress on a terminal.
 
     Notes
     -----
-    A picture without keypoints gives an empty bag. Keypoints are sorted (y, x, size, angle, then
+    An image without keypoints gives an empty bag. Keypoints are sorted (y, x, size, angle, then
     response), so that the order does not depend on OpenCV's threads.
 
     Examples
@@ -83,37 +84,33 @@ class OpenCvFeatures(Descriptor):
             )
         if not self.feature.descriptorSize():
             raise ParameterError(
-                f"{_kind(self.feature)} finds keypoints but does not describe them. Use a feature "
-                "with descriptors such as SIFT."
+                f"{_class_name(self.feature)} finds keypoints but does not describe them. Use a "
+                "feature with descriptors such as SIFT."
             )
         if self.feature.defaultNorm() != cv2.NORM_L2:
             raise ParameterError(
-                f"{_kind(self.feature)} has binary descriptors, whose distance is not Euclidean. "
-                "Use a float descriptor such as SIFT."
+                f"{_class_name(self.feature)} has binary descriptors, whose distance is not "
+                "Euclidean. Use a float descriptor such as SIFT."
             )
-        if self.norm is not None and not (
-            isinstance(self.norm, numbers.Real) and 0 < self.norm < np.inf
-        ):
-            raise ParameterError(
-                f"norm must be a finite number above 0, or None; got {self.norm!r}."
-            )
+        if self.norm is not None:
+            check_real(self.norm, "norm", 0, open_low=True)
 
     def description(self) -> dict[str, Any]:
-        """Return the feature's class and every parameter that it tells of."""
+        """Return the feature's class and every parameter that it has a getter for."""
         return {
             "name": "opencv",
             "version": 1,
-            "feature": _kind(self.feature),
+            "feature": _class_name(self.feature),
             "parameters": _parameters(self.feature),
             "max_side": None if self.max_side is None else int(self.max_side),
         }
 
     @property
     def scale(self) -> float:
-        """The norm that counts as 1."""
+        """The norm that is 1 in distances."""
         if self.norm is not None:
             return float(self.norm)
-        return SIFT_SCALE if _kind(self.feature) == "SIFT" else 1.0
+        return SIFT_SCALE if _class_name(self.feature) == "SIFT" else 1.0
 
     def __sklearn_clone__(self) -> OpenCvFeatures:
         """Share the feature: OpenCV's objects cannot be copied."""
@@ -130,7 +127,7 @@ class OpenCvFeatures(Descriptor):
         return np.dtype(np.float32)
 
     def describe(self, grey: NDArray[np.uint8]) -> tuple[Descriptors, Positions]:
-        """Detect and describe the keypoints of one grey picture."""
+        """Detect and describe the keypoints of one grey image."""
         keypoints, values = self.feature.detectAndCompute(grey, None)
         if values is None or not len(keypoints):
             return np.empty((0, self.n_dims), np.float32), np.empty((0, 3), np.float32)
@@ -140,7 +137,7 @@ class OpenCvFeatures(Descriptor):
         return np.ascontiguousarray(values[order], dtype=np.float32), positions
 
 
-def _kind(feature: Any) -> str:
+def _class_name(feature: Any) -> str:
     return type(feature).__name__.removeprefix("Feature2D_")
 
 

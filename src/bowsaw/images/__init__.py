@@ -1,4 +1,4 @@
-"""From a folder of classes to grey pictures."""
+"""From a folder of classes to grey images."""
 
 from bowsaw.images.folder import ImageFolder
 from bowsaw.images.split import Split

@@ -1,13 +1,12 @@
-"""A folder with one sub-folder a class, listed in the same order on every machine.
+"""A folder with one sub-folder per class, listed in the same order on every machine.
 
-What a row number means must not depend on the file system, the locale or the day, so everything is
-sorted by code points: the classes by their names, the files of a class by their paths inside it.
-Nothing is opened here: a file that is not an image is listed like any other, and it is the reader
-who refuses it with a reason, so that no file gets lost without a word. Left out are only hidden
-files and folders, and the litter of desktops (``Thumbs.db``, ``__MACOSX`` …).
+Row numbers must not depend on the file system or the locale, so everything is sorted by code
+points: the classes by name, the files of a class by their path inside it. Nothing is opened here: a
+file that is not an image is listed like any other, and the reader refuses it with a reason. Only
+hidden files and folders and those of desktops (``Thumbs.db``, ``__MACOSX`` …) are left out.
 
-Sub-folders of a class are walked. Links are followed, each real folder once a class, so a link that
-leads back up ends there.
+Sub-folders of a class are walked. Links are followed, each real folder once per class, so a link
+that leads back up ends there.
 """
 
 from __future__ import annotations
@@ -24,20 +23,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.images.split import Split, split_by_class
+from bowsaw.validation import check_choice
 
-_LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "$recycle.bin"}
+_IGNORED = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "$recycle.bin"}
 
 _CALTECH101 = "101_ObjectCategories"
 _CALTECH10_WITHOUT = {"BACKGROUND_Google", "Faces_easy"}
 
 
 class ImageFolder(Sequence[str]):
-    """The images of a folder that has one sub-folder a class; a sequence of their paths.
+    """The images of a folder that has one sub-folder per class; a sequence of their paths.
 
     Parameters
     ----------
     root : path-like
-        The folder. Files that lie in it directly belong to no class and are left out.
+        The folder. Files directly in it belong to no class and are left out.
     classes : sequence of str, optional
         The sub-folders to use; all of them by default. Their order does not matter.
 
@@ -90,15 +90,15 @@ class ImageFolder(Sequence[str]):
 
     @classmethod
     def caltech10(cls, root: str | PathLike[str]) -> ImageFolder:
-        """Return the ten largest categories of Caltech-101, without its two odd ones.
+        """Return the ten largest categories of Caltech-101, without two special ones.
 
-        ``BACKGROUND_Google`` is no category, and ``Faces_easy`` shows the faces of ``Faces`` again.
+        ``BACKGROUND_Google`` is not a category, and ``Faces_easy`` repeats the faces of ``Faces``.
         Of categories of the same size, the first by name is taken.
 
         Parameters
         ----------
         root : path-like
-            The folder ``101_ObjectCategories`` or the one that it lies in.
+            The folder ``101_ObjectCategories`` or its parent.
 
         Returns
         -------
@@ -126,14 +126,13 @@ class ImageFolder(Sequence[str]):
         name : str
             Which collection: ``"caltech10"``.
         root : path-like
-            Where it lies.
+            Its folder.
 
         Returns
         -------
         ImageFolder
         """
-        if name not in PRESETS:
-            raise ParameterError(f"a preset is one of {', '.join(PRESETS)}; got {name!r}.")
+        check_choice(name, "preset", list(PRESETS))
         return PRESETS[name](root)
 
     def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
@@ -176,15 +175,11 @@ PRESETS: Mapping[str, Callable[[str | PathLike[str]], ImageFolder]] = {
 """Known collections by name, for the command line."""
 
 
-def _is_litter(name: str) -> bool:
-    return name.startswith(".") or name.lower() in _LITTER
-
-
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, sorted by name, without litter."""
+    """Return what is in a folder, sorted by name, without hidden files and those of desktops."""
     try:
         with os.scandir(folder) as entries:
-            kept = [entry for entry in entries if not _is_litter(entry.name)]
+            kept = [e for e in entries if not (e.name[0] == "." or e.name.lower() in _IGNORED)]
     except OSError as error:
         raise DataError(
             f"{folder} cannot be listed ({error.strerror}). Make it readable, or move it away."
@@ -195,20 +190,20 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself is nothing; the reader will say so
+    except OSError:  # a link to itself; the reader reports it
         return False
 
 
 def _class_folders(root: Path) -> list[str]:
     if not root.exists():
-        raise DataError(f"{root} does not exist. Give the folder that holds one folder a class.")
+        raise DataError(f"{root} does not exist. Give the folder that holds one folder per class.")
     if not root.is_dir():
-        raise DataError(f"{root} is a file. Give the folder that holds one folder a class.")
+        raise DataError(f"{root} is a file. Give the folder that holds one folder per class.")
     entries = _entries(root)
     names = [entry.name for entry in entries if _is_folder(entry)]
     if not names:
         raise DataError(
-            f"{root} has no class folders ({len(entries)} files lie in it directly). Move the "
+            f"{root} has no class folders ({len(entries)} files are directly in it). Move the "
             "images of each class into a folder of its own."
         )
     return names

@@ -1,9 +1,8 @@
-"""Disjoint parts of a labelled collection: for the codebook, to train, and the rest to test.
+"""Disjoint parts of a labelled collection: codebook, train, and the rest to test.
 
-The same number of images of each class goes to the codebook and to training; all others are test
-images. The draw of a class depends on the seed, the index of the split, the name of the class and
-the order of its rows, and on nothing else: a class that is added or left out moves no image of the
-others from one part to another.
+The same number of images per class goes to the codebook and to training; all others are test
+images. The draw of a class depends only on the seed, the index of the split, the name of the class
+and the order of its rows: adding or removing a class moves no image of the others.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.random_streams import check_seed, stream
-from bowsaw.validation import check_int
+from bowsaw.validation import check_choice, check_int
 
 Rows = NDArray[np.int64]
 Part = Literal["codebook", "train", "test", "all"]
@@ -31,9 +30,9 @@ class Split:
     Attributes
     ----------
     codebook, train, test : ndarray of int64
-        Row numbers, rising; every row is in exactly one of them.
+        Row numbers, ascending; every row is in exactly one of them.
     n_codebook, n_train : int
-        Images of each class in ``codebook`` and in ``train``.
+        Images per class in ``codebook`` and in ``train``.
     seed, index : int
         The seed of the run, and which of its splits this is.
     """
@@ -55,8 +54,7 @@ class Split:
         >>> len(split.part("test")), split.part("all").tolist()
         (2, [0, 1, 2, 3])
         """
-        if name not in PARTS:
-            raise ParameterError(f"a part is one of {', '.join(PARTS)}; got {name!r}.")
+        check_choice(name, "part", PARTS)
         if name == "all":
             return np.sort(np.concatenate((self.codebook, self.train, self.test)))
         return cast(Rows, getattr(self, name))
@@ -88,7 +86,7 @@ def split_by_class(
     seed: int = 0,
     index: int = 0,
 ) -> Split:
-    """Draw disjoint parts, the same number of images from each class.
+    """Draw disjoint parts, the same number of images per class.
 
     Parameters
     ----------
@@ -97,9 +95,9 @@ def split_by_class(
     classes : sequence of str
         The names of the classes.
     codebook : int
-        Images of each class to train the codebook on; may be 0.
+        Images per class for the codebook; may be 0.
     train : int
-        Images of each class to train the classifier on, at least 1.
+        Images per class for the classifier, at least 1.
     seed : int, default=0
         The seed of the whole run.
     index : int, default=0
@@ -130,12 +128,12 @@ def split_by_class(
         # Sorting uniform numbers, because NumPy may change how ``permutation`` draws.
         order = np.argsort(stream(seed, "split", index, name).random(len(rows)))
         drawn.append(np.split(rows[order], (n_codebook, n_codebook + n_train)))
-    for_codebook, to_train, to_test = map(_rising, zip(*drawn, strict=True))
+    for_codebook, to_train, to_test = map(_ascending, zip(*drawn, strict=True))
     return Split(for_codebook, to_train, to_test, n_codebook, n_train, seed, index)
 
 
-def _rising(pieces: tuple[Rows, ...]) -> Rows:
-    rows = np.sort(np.concatenate(pieces)).astype(np.int64)
+def _ascending(parts: tuple[Rows, ...]) -> Rows:
+    rows = np.sort(np.concatenate(parts)).astype(np.int64)
     rows.setflags(write=False)
     return rows
 
@@ -144,7 +142,7 @@ def _labels(y: ArrayLike, n_classes: int) -> Rows:
     labels = np.asarray(y)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or n_classes == 0 or labels.size == 0:
         raise DataError(
-            f"y must be one whole number a row and name one of the classes; got {labels.size} "
+            f"y must be one integer per row, a position in classes; got {labels.size} "
             f"values of type {labels.dtype}, shape {labels.shape}, and {n_classes} classes."
         )
     if labels.min() < 0 or labels.max() >= n_classes:
