@@ -12,8 +12,7 @@ import pytest
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.inference.sampled import GaussianState
-from bowsaw.inference.sampled import gaussian_samples
+from bowsaw.inference.sampled import GaussianState, gaussian_samples
 from bowsaw.inference.voronoi import VoronoiState
 
 N_BAGS = 4000
