@@ -1,8 +1,8 @@
-"""Where the tests of the page find a browser, and how ``make browser`` gets one.
+"""Where the tests of the page find a browser, and how ``make browser`` installs one.
 
-Playwright's Python package drives any Chromium or Chrome that the machine has; it never downloads
-one of its own. Run as a program, this installs a Chromium where apt can and says what to do
-elsewhere. It imports only the standard library, because ``make browser`` may come first of all.
+Playwright drives any Chromium or Chrome of the machine; it downloads none. Run as a program, this
+installs Chromium with apt, or prints what to do. It imports only the standard library, because
+``make browser`` may run first of all.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ BY_HAND = (
 )
 
 
-def find_chromium(surroundings: Mapping[str, str] = os.environ) -> Path | None:
+def find_chromium(environment: Mapping[str, str] = os.environ) -> Path | None:
     """Find what BOWSAW_CHROMIUM names, and nothing else, or the first in the usual places."""
-    if named := surroundings.get("BOWSAW_CHROMIUM"):
-        found = shutil.which(named, path=surroundings.get("PATH"))
+    if named := environment.get("BOWSAW_CHROMIUM"):
+        found = shutil.which(named, path=environment.get("PATH"))
         return Path(found) if found else None
     for command in COMMANDS:
-        if found := shutil.which(command, path=surroundings.get("PATH", os.defpath)):
+        if found := shutil.which(command, path=environment.get("PATH", os.defpath)):
             return Path(found)
     places = (Path(place).expanduser() for place in APPLICATIONS)
     return next((place for place in places if place.is_file()), None)
 
 
-def is_required(surroundings: Mapping[str, str] = os.environ) -> bool:
+def is_required(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a missing browser fails the tests instead of leaving them out."""
-    return surroundings.get("BOWSAW_BROWSER") == "require"
+    return environment.get("BOWSAW_BROWSER") == "require"
 
 
-def apt_commands(surroundings: Mapping[str, str] = os.environ) -> list[list[str]] | None:
+def apt_commands(environment: Mapping[str, str] = os.environ) -> list[list[str]] | None:
     """List the commands that install Chromium; None where this user cannot install with apt."""
-    path = surroundings.get("PATH", os.defpath)
+    path = environment.get("PATH", os.defpath)
     if not (apt := shutil.which("apt-get", path=path)):
         return None
     prefix = []
@@ -58,33 +58,32 @@ def apt_commands(surroundings: Mapping[str, str] = os.environ) -> list[list[str]
             return None
         prefix = [sudo]
     patient = [*prefix, apt, "-q", "-o", "Acquire::Retries=3"]
-    # A fresh machine knows of no package at all. The browser alone brings no typeface that has the
-    # width of what people see, and the tests measure what overflows.
+    # The tests measure what overflows, so they need a typeface of the usual width.
     packages = ["chromium", "fonts-liberation"]
     return [[*patient, "update"], [*patient, "install", "-y", "--no-install-recommends", *packages]]
 
 
 def main() -> int:
     """Find or install a browser; the exit code says whether there is one now."""
-    say = sys.stdout.write
+    report = sys.stdout.write
     if not (found := find_chromium()):
         if named := os.environ.get("BOWSAW_CHROMIUM"):
-            say(f"BOWSAW_CHROMIUM is {named!r}, which is no program; correct it or unset it\n")
+            report(f"BOWSAW_CHROMIUM is {named!r}, which is no program; correct it or unset it\n")
             return 1
         if not (commands := apt_commands()):
-            say(f"No Chromium found, and no apt that this user may install with. {BY_HAND}\n")
+            report(f"No Chromium found, and no apt that this user may install with. {BY_HAND}\n")
             return 1
         for command in commands:
-            say(f"{' '.join(command)}\n")
+            report(f"{' '.join(command)}\n")
             sys.stdout.flush()
             quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             if code := subprocess.run(command, env=quiet, check=False).returncode:
-                say(f"The command above ended with {code}. {BY_HAND}\n")
+                report(f"The command above ended with {code}. {BY_HAND}\n")
                 return 1
         if not (found := find_chromium()):
-            say(f"apt installed chromium, but there is no such command. {BY_HAND}\n")
+            report(f"apt installed chromium, but there is no such command. {BY_HAND}\n")
             return 1
-    say(f"Chromium: {found}\n")
+    report(f"Chromium: {found}\n")
     return 0
 
 

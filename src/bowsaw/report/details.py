@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import JsonLines, NpzReader
 from bowsaw.codebook import Codebook
-from bowsaw.comparison.records import KEY, Run
+from bowsaw.comparison.records import Run
 from bowsaw.errors import FormatError
 from bowsaw.formats.vocabulary import load
 from bowsaw.nearest.search import nearest_words
@@ -40,6 +40,7 @@ Line = Mapping[str, Any]
 MOST_METHODS = 3
 """Methods per panel whose words are drawn."""
 N_SOURCES, N_PRUNED = 4, 48
+KEY = ("set", "split", "coding", "full_words", "method", "size")
 
 
 class Samples(NamedTuple):
