@@ -8,42 +8,59 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bowsaw._version import __version__
+from bowsaw._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from bowsaw.bags import Bags
-    from bowsaw.clustering.kmeans import KMeansCodebook
-    from bowsaw.codebook import Codebook
-    from bowsaw.coding.bag_of_words import BagOfWords
-    from bowsaw.comparison.collection import Collection
-    from bowsaw.comparison.records import read_run
-    from bowsaw.comparison.run import arena
-    from bowsaw.descriptors.dense_sift import DenseSift
-    from bowsaw.descriptors.opencv import OpenCvFeatures
-    from bowsaw.evaluation.classify import HistogramClassifier
-    from bowsaw.evaluation.path import PruningPath
-    from bowsaw.evaluation.protocol import evaluate
-    from bowsaw.evaluation.recommendation import Recommendation
-    from bowsaw.formats.c_header import write_c_header
-    from bowsaw.formats.classifier import load_classifier, save_classifier
-    from bowsaw.formats.linear_model import LinearModel
-    from bowsaw.formats.onnx import write_onnx
-    from bowsaw.formats.scikit_learn import from_sklearn, to_sklearn
-    from bowsaw.formats.vocabulary import load, save
-    from bowsaw.images.folder import ImageFolder
-    from bowsaw.images.split import Split
-    from bowsaw.inference.whatif import whatif
-    from bowsaw.report.page import Section, write_page
-    from bowsaw.selection.annealing import Annealing
-    from bowsaw.selection.base import Selection
-    from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
-    from bowsaw.selection.coverage import Coverage
-    from bowsaw.selection.merging import Bottleneck
-    from bowsaw.selection.ranking import PresenceRanking
-    from bowsaw.selection.refinement import Refinement
-    from bowsaw.store import Store, extract
+    from bowsaw.bags import Bags as Bags
+    from bowsaw.clustering.kmeans import KMeansCodebook as KMeansCodebook
+    from bowsaw.codebook import Codebook as Codebook
+    from bowsaw.coding.bag_of_words import BagOfWords as BagOfWords
+    from bowsaw.comparison.collection import Collection as Collection
+    from bowsaw.comparison.records import read_run as read_run
+    from bowsaw.comparison.run import arena as arena
+    from bowsaw.descriptors.dense_sift import DenseSift as DenseSift
+    from bowsaw.descriptors.opencv import OpenCvFeatures as OpenCvFeatures
+    from bowsaw.evaluation.classify import HistogramClassifier as HistogramClassifier
+    from bowsaw.evaluation.path import PruningPath as PruningPath
+    from bowsaw.evaluation.protocol import evaluate as evaluate
+    from bowsaw.formats.c_header import write_c_header as write_c_header
+    from bowsaw.formats.classifier import (
+        load_classifier as load_classifier,
+    )
+    from bowsaw.formats.classifier import (
+        save_classifier as save_classifier,
+    )
+    from bowsaw.formats.linear_model import LinearModel as LinearModel
+    from bowsaw.formats.onnx import write_onnx as write_onnx
+    from bowsaw.formats.scikit_learn import from_sklearn as from_sklearn
+    from bowsaw.formats.scikit_learn import to_sklearn as to_sklearn
+    from bowsaw.formats.vocabulary import load as load
+    from bowsaw.formats.vocabulary import save as save
+    from bowsaw.images.folder import ImageFolder as ImageFolder
+    from bowsaw.images.split import Split as Split
+    from bowsaw.inference.whatif import whatif as whatif
+    from bowsaw.report.page import Section as Section
+    from bowsaw.report.page import write_page as write_page
+    from bowsaw.selection.annealing import Annealing as Annealing
+    from bowsaw.selection.base import Selection as Selection
+    from bowsaw.selection.base import Selector as Selector
+    from bowsaw.selection.baselines import (
+        FarthestPoint as FarthestPoint,
+    )
+    from bowsaw.selection.baselines import (
+        KMeansAtSize as KMeansAtSize,
+    )
+    from bowsaw.selection.baselines import (
+        RandomSubset as RandomSubset,
+    )
+    from bowsaw.selection.coverage import Coverage as Coverage
+    from bowsaw.selection.merging import Bottleneck as Bottleneck
+    from bowsaw.selection.ranking import PresenceRanking as PresenceRanking
+    from bowsaw.selection.refinement import Refinement as Refinement
+    from bowsaw.store import Store as Store
+    from bowsaw.store import extract as extract
 
-_HOMES = {
+_MODULES = {
     "Annealing": "bowsaw.selection.annealing",
     "BagOfWords": "bowsaw.coding.bag_of_words",
     "Bags": "bowsaw.bags",
@@ -55,17 +72,17 @@ _HOMES = {
     "FarthestPoint": "bowsaw.selection.baselines",
     "HistogramClassifier": "bowsaw.evaluation.classify",
     "ImageFolder": "bowsaw.images.folder",
-    "KMeansCodebook": "bowsaw.clustering.kmeans",
     "KMeansAtSize": "bowsaw.selection.baselines",
+    "KMeansCodebook": "bowsaw.clustering.kmeans",
     "LinearModel": "bowsaw.formats.linear_model",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
     "PresenceRanking": "bowsaw.selection.ranking",
     "PruningPath": "bowsaw.evaluation.path",
     "RandomSubset": "bowsaw.selection.baselines",
-    "Recommendation": "bowsaw.evaluation.recommendation",
     "Refinement": "bowsaw.selection.refinement",
     "Section": "bowsaw.report.page",
     "Selection": "bowsaw.selection.base",
+    "Selector": "bowsaw.selection.base",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
     "arena": "bowsaw.comparison.run",
@@ -83,53 +100,14 @@ _HOMES = {
     "write_onnx": "bowsaw.formats.onnx",
     "write_page": "bowsaw.report.page",
 }
+"""The public names, and the modules that define them."""
 
-__all__ = [
-    "Annealing",
-    "BagOfWords",
-    "Bags",
-    "Bottleneck",
-    "Codebook",
-    "Collection",
-    "Coverage",
-    "DenseSift",
-    "FarthestPoint",
-    "HistogramClassifier",
-    "ImageFolder",
-    "KMeansAtSize",
-    "KMeansCodebook",
-    "LinearModel",
-    "OpenCvFeatures",
-    "PresenceRanking",
-    "PruningPath",
-    "RandomSubset",
-    "Recommendation",
-    "Refinement",
-    "Section",
-    "Selection",
-    "Split",
-    "Store",
-    "__version__",
-    "arena",
-    "evaluate",
-    "extract",
-    "from_sklearn",
-    "load",
-    "load_classifier",
-    "read_run",
-    "save",
-    "save_classifier",
-    "to_sklearn",
-    "whatif",
-    "write_c_header",
-    "write_onnx",
-    "write_page",
-]
+__all__ = sorted(["__version__", *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'bowsaw' has no attribute {name!r}")
 
 

@@ -57,6 +57,6 @@ PICTURES = {
 
 
 def public_estimators() -> set[type]:
-    """Return the public classes that are estimators."""
-    found = (getattr(bs, name) for name in bs.__all__)
+    """Return the public classes that are estimators, but for the base of selectors."""
+    found = (getattr(bs, name) for name in bs.__all__ if name != "Selector")
     return {one for one in found if isinstance(one, type) and issubclass(one, BaseEstimator)}

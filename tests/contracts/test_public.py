@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.contracts.estimators import ARRAYS, BAGS, PICTURES, public_estimators
 
+import bowsaw as bs
+
 ALL = {**ARRAYS, **BAGS, **PICTURES}
+
+
+def test_public_names_are_listed_once_and_exist():
+    tree = ast.parse(Path(bs.__file__).read_text("utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {alias.asname: node.module for node in checked.body for alias in node.names}
+    assert typed == bs._MODULES
+    assert list(bs._MODULES) == sorted(bs._MODULES)
+    assert dir(bs) == sorted(["__version__", *bs._MODULES])
+    for name in bs._MODULES:
+        assert getattr(bs, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bs.nothing
 
 
 def test_every_public_estimator_has_a_contract():
