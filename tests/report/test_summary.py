@@ -91,68 +91,41 @@ def test_confusions_are_summed_and_costs_are_medians_over_splits():
     assert entry.costs["select_seconds"] is None
 
 
-def test_smallest_size_within_the_limit_is_recommended():
-    # 0.73 − 0.02 = 0.71: 20 words are just within, 10 words are not.
-    found = panel(
-        cell("full", 100, 0.73),
-        cell("saw", 10, 0.70),
-        cell("saw", 20, 0.71),
-        cell("saw", 50, 0.75),
-    )
+@pytest.mark.parametrize(
+    ("full", "saw", "picked"),
+    [
+        # 0.73 - 0.02 = 0.71: 20 words are just within, 10 words are not.
+        (0.73, {10: 0.70, 20: 0.71, 50: 0.75}, (20, True)),
+        # None is within; the best is 0.65, and 0.63 or more is near enough.
+        (0.73, {10: 0.62, 20: 0.64, 50: 0.65}, (20, False)),
+        (None, {10: 0.5, 20: 0.6}, (20, False)),
+    ],
+)
+def test_the_smallest_size_within_the_limit_is_recommended(full, saw, picked):
+    cells = [cell("saw", size, accuracy) for size, accuracy in saw.items()]
+    found = panel(*cells, *([cell("full", 100, full)] if full else []))
     pick = recommend(found, "sqrt", "saw")
-    assert (pick.entry.size, pick.within) == (20, True)
-
-
-def test_where_no_size_is_within_the_limit_the_best_trade_off_is_recommended():
-    # The best is 0.65 at 50 words; 0.63 and more will do, and 20 words have 0.64.
-    found = panel(
-        cell("full", 100, 0.73),
-        cell("saw", 10, 0.62),
-        cell("saw", 20, 0.64),
-        cell("saw", 50, 0.65),
-    )
-    pick = recommend(found, "sqrt", "saw")
-    assert (pick.entry.size, pick.within) == (20, False)
-
-
-def test_without_all_words_the_best_size_is_the_measure():
-    pick = recommend(panel(cell("saw", 10, 0.5), cell("saw", 20, 0.6)), "sqrt", "saw")
-    assert (pick.entry.size, pick.within) == (20, False)
-
-
-def test_recommendation_of_what_was_not_measured_is_none():
-    found = panel(cell("saw", 10, 0.5))
+    assert (pick.entry.size, pick.within) == picked
     assert recommend(found, "raw", "saw") is None
-    assert recommend(found, "sqrt", "axe") is None
     assert headline_pick(found, "raw", {"saw": OURS}) is None
 
 
-def test_headline_is_of_the_method_that_needs_the_fewest_words():
-    cells = [
-        cell("full", 100, 0.73),
-        cell("saw", 10, 0.60),
-        cell("saw", 50, 0.73),
-        cell("axe", 10, 0.72),
-        cell("axe", 50, 0.72),
-    ]
-    pick = headline_pick(panel(*cells), "sqrt", {"saw": OURS, "axe": OURS})
+def test_headline_is_of_the_method_that_needs_fewest_words_then_of_the_most_accurate():
+    cells = [cell("full", 100, 0.73), cell("saw", 10, 0.60), cell("saw", 50, 0.73)]
+    small = panel(*cells, cell("axe", 10, 0.72), cell("axe", 50, 0.72))
+    methods = {"saw": OURS, "axe": OURS}
+    pick = headline_pick(small, "sqrt", methods)
     assert (pick.entry.method, pick.entry.size) == ("axe", 10)
-
-
-def test_headline_prefers_accuracy_where_sizes_are_equal():
-    cells = [cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.725)]
-    pick = headline_pick(panel(*cells), "sqrt", {"saw": OURS, "axe": OURS})
-    assert pick.entry.method == "axe"
+    equal = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.725))
+    assert headline_pick(equal, "sqrt", methods).entry.method == "axe"
 
 
 def test_headline_prefers_ours_and_what_codes_with_the_pruned_words():
-    better = cell("axe", 10, 0.80)
-    found = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), better)
+    found = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.80))
     theirs = {"ours": False, "codes_with": "pruned"}
     needs_all = {"ours": True, "codes_with": "full"}
-    assert headline_pick(found, "sqrt", {"saw": OURS, "axe": theirs}).entry.method == "saw"
-    assert headline_pick(found, "sqrt", {"saw": OURS, "axe": needs_all}).entry.method == "saw"
-    assert headline_pick(found, "sqrt", {"saw": theirs, "axe": needs_all}).entry.method == "saw"
+    for saw, axe in ((OURS, theirs), (OURS, needs_all), (theirs, needs_all)):
+        assert headline_pick(found, "sqrt", {"saw": saw, "axe": axe}).entry.method == "saw"
     assert headline_pick(found, "sqrt", {}).entry.method == "axe"
 
 
@@ -174,18 +147,15 @@ def test_differences_are_the_corrected_test_with_holm_over_all():
     assert [d.p for d in found] == pytest.approx(list(holm([r.p for r in raw])))
 
 
-def test_differences_use_the_splits_that_both_have():
-    cells = [
-        *(cell("saw", 10, 0.7, split=split) for split in (0, 1, 2)),
-        *(cell("axe", 10, value, split=split) for split, value in ((1, 0.6), (2, 0.5))),
-    ]
-    (only,) = differences(panel(*cells), "sqrt", "saw")
-    assert only.mean == pytest.approx(0.15)
-
-
-def test_one_split_has_a_difference_and_no_p():
-    (only,) = differences(panel(cell("saw", 10, 0.7), cell("axe", 10, 0.6)), "sqrt", "saw")
-    assert (only.mean, only.p) == (pytest.approx(0.1), None)
+def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
+    saw = [cell("saw", 10, 0.7, split=split) for split in (0, 1, 2)]
+    (two,) = differences(
+        panel(*saw, cell("axe", 10, 0.6, split=1), cell("axe", 10, 0.5, split=2)), "sqrt", "saw"
+    )
+    assert two.mean == pytest.approx(0.15)
+    assert two.p is not None
+    (one,) = differences(panel(*saw, cell("axe", 10, 0.6, split=1)), "sqrt", "saw")
+    assert (one.mean, one.p) == (pytest.approx(0.1), None)
 
 
 def test_cells_without_results_are_left_out():
