@@ -74,11 +74,11 @@ def test_everything_but_the_words_is_carried(book):
         ([4, 99], "word 99 is not in the codebook"),
         ([2**62], "word 4611686018427387904 is not in the codebook"),
         ([4, 2, 4], "names a word twice"),
-        ([0.5], "whole numbers"),
-        ([True, False], "whole numbers"),
-        (["word0004"], "whole numbers"),
-        (4, "list of whole numbers"),
-        ([[4, 2]], "list of whole numbers"),
+        ([0.5], "integers"),
+        ([True, False], "integers"),
+        (["word0004"], "integers"),
+        (4, "list of integers"),
+        ([[4, 2]], "list of integers"),
     ],
 )
 def test_words_that_cannot_be_meant_are_refused(book, method, words, message):
@@ -87,9 +87,9 @@ def test_words_that_cannot_be_meant_are_refused(book, method, words, message):
 
 
 def test_a_codebook_needs_a_word(book):
-    with pytest.raises(ParameterError, match=r"names all 6 words.*Keep a word"):
+    with pytest.raises(ParameterError, match=r"words has all 6 words.*Keep a word"):
         book.without(book.ids)
-    with pytest.raises(ParameterError, match=r"names no word.*Keep a word"):
+    with pytest.raises(ParameterError, match=r"words is empty.*Keep a word"):
         book.only([])
 
 

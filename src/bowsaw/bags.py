@@ -1,18 +1,16 @@
 """Bags: the one ragged container.
 
-A *bag* is the set of local descriptors of one image (or recording, or anything that is described
-by a set of vectors). ``Bags`` holds many of them:
+A *bag* is the set of local descriptors of one image (or of anything described by a set of vectors).
+``Bags`` holds many of them; rows are descriptors, columns are dimensions:
 
-- ``values``: all descriptors one below the other, ``(n_descriptors, n_dims)``;
+- ``values``: all descriptors, ``(n_descriptors, n_dims)``;
 - ``offsets``: bag ``i`` is ``values[offsets[i]:offsets[i + 1]]``, ``(n_bags + 1,)``;
-- ``scale``: what a stored 1.0 means. Stored value / scale is in unit-norm units, the unit of every
-  distance, ``sharpness`` and tolerance in bowsaw. SIFT is stored as uint8 with scale 512.
+- ``scale``: stored value / scale is in unit-norm units, the unit of every distance, ``sharpness``
+  and tolerance in bowsaw. SIFT is stored as uint8 with scale 512.
 
-A ``Bags`` may lie on disk: its rows then come from memory-mapped files, and choosing bags
-(``bags[rows]``) moves no descriptor. Only ``values`` copies; ``read`` converts a block at a time.
-scikit-learn chooses bags in the same way, so that cross-validation keeps their scale.
-
-Axes are declared here once: rows are descriptors, columns are dimensions.
+The rows may be memory-mapped files, and choosing bags (``bags[rows]``) copies no descriptor. Only
+``values`` copies; ``read`` converts a block at a time. scikit-learn chooses bags in the same way,
+so cross-validation keeps their scale.
 """
 
 from __future__ import annotations
@@ -48,13 +46,13 @@ class Bags(Sequence[NDArray[Any]]):
     values : array-like of shape (n_descriptors, n_dims)
         uint8 or float32; other numbers become float32. Must be finite.
     offsets : array-like of shape (n_bags + 1,), optional
-        Where each bag begins and the last ends; without it, all rows are one bag.
+        Where each bag begins and the last ends; by default all rows are one bag.
     scale : float, default=1.0
         Stored value / scale is in unit-norm units.
     description : mapping, optional
         What made the descriptors, JSON-able. Codebooks refuse bags of another description.
     digests : array-like of shape (n_bags,), optional
-        A 64-bit name for the content of each bag's image, to notice test images in a training set.
+        A 64-bit digest of each bag's image, to detect test images in a training set.
 
     Examples
     --------
@@ -89,7 +87,7 @@ class Bags(Sequence[NDArray[Any]]):
             )
         counts = np.diff(limits)
         if (counts < 0).any():
-            raise DataError("offsets must not fall: a bag cannot have a negative size.")
+            raise DataError("offsets must not decrease.")
         self._set(
             (array,),
             np.zeros(len(counts), dtype=np.int64),
@@ -112,7 +110,7 @@ class Bags(Sequence[NDArray[Any]]):
     ) -> None:
         if digests is not None and digests.shape != counts.shape:
             raise DataError(
-                f"digests must have one entry a bag ({len(counts)}); got shape {digests.shape}."
+                f"digests must have one entry per bag ({len(counts)}); got shape {digests.shape}."
             )
         self._pieces = pieces
         self._piece = piece
@@ -123,7 +121,7 @@ class Bags(Sequence[NDArray[Any]]):
         self._description = description
         self._digests = digests
 
-    # -- ways in ---------------------------------------------------------------------------------
+    # -- making bags -----------------------------------------------------------------------------
 
     @classmethod
     def from_list(
@@ -169,8 +167,8 @@ class Bags(Sequence[NDArray[Any]]):
     ) -> Bags:
         """Make bags whose rows lie in several arrays (memory-mapped shards), without reading them.
 
-        Bag ``i`` is ``pieces[piece[i]][start[i] : start[i] + counts[i]]``. Unlike other ways in,
-        this trusts that the values are finite: reading them to check would load the whole store.
+        Bag ``i`` is ``pieces[piece[i]][start[i] : start[i] + counts[i]]``. The values are trusted
+        to be finite: reading them to check would load the whole store.
         """
         self = cls.__new__(cls)
         where = as_integers(piece, "piece", np.int64)
@@ -200,7 +198,7 @@ class Bags(Sequence[NDArray[Any]]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send only the chosen rows to another process, not the pieces that they lie in."""
+        """Send only the chosen rows to another process, not their whole pieces."""
         build = partial(
             Bags.from_pieces,
             scale=self._scale,
@@ -210,7 +208,7 @@ class Bags(Sequence[NDArray[Any]]):
         one_piece = np.zeros(len(self), dtype=np.int64)
         return build, ([self.values], one_piece, self._offsets[:-1], self._counts)
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def scale(self) -> float:
@@ -224,12 +222,12 @@ class Bags(Sequence[NDArray[Any]]):
 
     @property
     def shape(self) -> tuple[int]:
-        """``(n_bags,)``: what scikit-learn looks for before it chooses rows by an array."""
+        """``(n_bags,)``; scikit-learn needs it to choose rows by an array."""
         return (len(self),)
 
     @property
     def digests(self) -> NDArray[np.uint64] | None:
-        """A 64-bit name of each bag's image, ``(n_bags,)``, or None when unknown."""
+        """A 64-bit digest of each bag's image, ``(n_bags,)``, or None when unknown."""
         return self._digests
 
     @property
@@ -293,9 +291,9 @@ class Bags(Sequence[NDArray[Any]]):
     @overload
     def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Bags: ...
     def __getitem__(self, index: Any) -> Any:
-        """Return one bag's rows for a whole number, else the chosen bags, without a copy."""
+        """Return one bag's rows for an integer, else the chosen bags, without a copy."""
         if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
-            index = index[0]  # scikit-learn asks for array[rows, ...]
+            index = index[0]  # scikit-learn indexes array[rows, ...]
         if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
             i = operator.index(index)
             if not -len(self) <= i < len(self):
@@ -307,7 +305,7 @@ class Bags(Sequence[NDArray[Any]]):
         if isinstance(chosen, np.ndarray) and not chosen.size:
             chosen = chosen.astype(np.int64)
         if isinstance(chosen, np.ndarray) and chosen.ndim != 1:
-            raise IndexError(f"bags are chosen by one list of numbers; got shape {chosen.shape}")
+            raise IndexError(f"bags are chosen by one list of integers; got shape {chosen.shape}")
         out = Bags.__new__(Bags)
         out._set(
             self._pieces,
@@ -358,10 +356,10 @@ class Bags(Sequence[NDArray[Any]]):
         return self._pieces, self._piece.copy(), self._start.copy(), self._counts.copy()
 
     def digest(self) -> str:
-        """Return the SHA-256 of the bags: descriptors, limits, unit and description.
+        """Return the SHA-256 of the bags: descriptors, offsets, scale and description.
 
-        Where the digests of the images and the description of the descriptors are known, they stand
-        for the values; otherwise every descriptor is read once.
+        Where the digests of the images and the description are known, they replace the values;
+        otherwise every descriptor is read once.
         """
         about = [self.dtype.str, self.n_dims, self.scale, self._description]
         found = hashlib.sha256(canonical_json(about).encode())
@@ -384,7 +382,7 @@ class Bags(Sequence[NDArray[Any]]):
 
 
 def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
-    """Return ``bags`` as Bags: a list of arrays is converted once at the door.
+    """Return ``bags`` as Bags; a list of arrays is converted.
 
     Examples
     --------
@@ -404,6 +402,6 @@ def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
     if isinstance(bags, Iterator):
         raise DataError(
             f"expected Bags or a list of arrays; got a {type(bags).__name__}, which can be read "
-            "once only. Make a list of it: list(…)."
+            "once only. Make a list of it: list(...)."
         )
     return Bags.from_list(bags)

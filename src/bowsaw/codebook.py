@@ -1,8 +1,8 @@
-"""Codebook: the words of a visual vocabulary, as a value.
+"""Codebook: the words of a visual vocabulary, immutable.
 
-A codebook never changes; ``only`` and ``without`` return a new one. Each word has an *id* that
-survives pruning, so that a column ``word0042`` means the same word in every codebook that came from
-the same training. Words are always named by their ids, never by their position.
+``only`` and ``without`` return a new codebook. Each word has an *id* that survives pruning, so a
+column ``word0042`` is the same word in every codebook from the same training. Words are always
+named by their ids, never by their position.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ METRICS = ("euclidean",)
 
 
 class Codebook:
-    """Words, their stable ids, their unit and where they came from.
+    """Words, their stable ids, their scale and their provenance.
 
     Parameters
     ----------
     words : array-like of shape (n_words, n_dims)
-        One word a row, in stored units (see ``scale``); kept as float32.
+        One word per row, in stored units (see ``scale``); kept as float32.
     ids : array-like of shape (n_words,), optional
         Stable, distinct, not negative; 0, 1, 2 … by default.
     scale : float, default=1.0
         Stored value / scale is in unit-norm units.
     metric : {"euclidean"}
-        The distance that makes a word the nearest.
+        The distance by which a word is the nearest.
     description : mapping, optional
         What made the descriptors (as in ``Bags``); bags of another description are refused.
     provenance : mapping, optional
@@ -97,12 +97,12 @@ class Codebook:
             raise ParameterError(f"metric must be one of {list(METRICS)}; got {metric!r}.")
         names = np.arange(len(array)) if ids is None else as_integers(ids, "ids", np.int64)
         if names.shape != (len(array),):
-            raise DataError(f"ids must be {len(array)}, one a word; got shape {names.shape}.")
+            raise DataError(f"ids must be {len(array)}, one per word; got shape {names.shape}.")
         if len(np.unique(names)) != len(names) or names.min() < 0:
             raise DataError("ids must be distinct and not negative.")
         self._words = array
         self._ids = names.copy()
-        # The positions in the order of the ids, and the ids so ordered: searches ask often.
+        # Positions in the order of the ids, and the sorted ids: searches look them up often.
         order = np.argsort(self._ids, kind="stable")
         self._by_id = (order, self._ids[order])
         self._scale = check_scale(scale)
@@ -135,13 +135,13 @@ class Codebook:
 
     @property
     def scale_is_unknown(self) -> bool:
-        """Whether the words came from a file that does not tell their unit; ``scale`` is then 1."""
+        """Whether the words came from a file without their unit; ``scale`` is then 1."""
         source = self._provenance.get("read_from")
         return isinstance(source, dict) and self._scale == 1 and source.get("scale", 0) is None
 
     @property
     def metric(self) -> str:
-        """The distance that makes a word the nearest."""
+        """The distance by which a word is the nearest."""
         return self._metric
 
     @property
@@ -161,7 +161,7 @@ class Codebook:
 
     @property
     def n_words(self) -> int:
-        """How many words there are."""
+        """The number of words."""
         return len(self._words)
 
     @property
@@ -171,7 +171,7 @@ class Codebook:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what histograms depend on: the words, their order and their unit.
+        """SHA-256 of what histograms depend on: the words, their order and their scale.
 
         Examples
         --------
@@ -195,20 +195,8 @@ class Codebook:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Codebook):
             return NotImplemented
-        return (
-            np.array_equal(self._words, other._words)
-            and np.array_equal(self._ids, other._ids)
-            and self._scale == other._scale
-            and self._metric == other._metric
-            and self._description == other._description
-            and self._provenance == other._provenance
-            and (self._trained_on is None) == (other._trained_on is None)
-            and (
-                self._trained_on is None
-                or other._trained_on is None
-                or np.array_equal(self._trained_on, other._trained_on)
-            )
-        )
+        theirs = other._state()
+        return all(np.array_equal(value, theirs[name]) for name, value in self._state().items())
 
     def __hash__(self) -> int:
         # Adding zero turns -0.0 into 0.0, which is equal and must hash alike.
@@ -223,11 +211,11 @@ class Codebook:
         return self
 
     def only(self, words: ArrayLike) -> Codebook:
-        """Return the codebook of just these words (ids), in the order given."""
+        """Return the codebook of only these words (ids), in the order given."""
         kept = self.positions(words)
         if not len(kept):
             raise ParameterError(
-                "words names no word, and a codebook needs at least one. Keep a word."
+                "words is empty, and a codebook needs at least one word. Keep a word."
             )
         return self._at(kept)
 
@@ -236,15 +224,15 @@ class Codebook:
         gone = self.positions(words)
         if len(gone) == self.n_words:
             raise ParameterError(
-                f"words names all {self.n_words} words, and a codebook needs at least one. "
+                f"words has all {self.n_words} words, and a codebook needs at least one. "
                 "Keep a word."
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
     def learned_from(self, bags: Bags) -> Codebook:
-        """Return the codebook that remembers these bags' images, too, as some it has learned from.
+        """Return the codebook with these bags' images added to ``trained_on``.
 
-        Where the images of either are unknown, all of them are.
+        Where the images of either are unknown, ``trained_on`` becomes None.
         """
         seen = None
         if self._trained_on is not None and bags.digests is not None:
@@ -252,20 +240,19 @@ class Codebook:
         return self.with_description(bags.description)._replace(trained_on=seen)
 
     def with_description(self, description: Mapping[str, Any] | None) -> Codebook:
-        """Return the codebook with what made its descriptors, where it did not know so far."""
+        """Return the codebook with a description, unless it has one."""
         if self._description is not None or description is None:
             return self
         return self._replace(description=description)
 
     def with_provenance(self, **more: Any) -> Codebook:
-        """Return the codebook with more said of how it was made."""
+        """Return the codebook with more entries of provenance."""
         return self._replace(provenance={**self._provenance, **more})
 
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
         return self._replace(words=self._words[positions], ids=self._ids[positions])
 
     def _replace(self, **changes: Any) -> Codebook:
-        """Return the codebook with some of what it was made from changed."""
         return Codebook(**{**self._state(), **changes})
 
     def _state(self) -> dict[str, Any]:
@@ -286,7 +273,7 @@ class Codebook:
             names = names.astype(np.int64)
         if names.ndim != 1 or names.dtype.kind not in "iu":
             raise ParameterError(
-                f"words must be a list of whole numbers (word ids); got {names.dtype} of shape "
+                f"words must be a list of integers (word ids); got {names.dtype} of shape "
                 f"{names.shape}."
             )
         order, ascending = self._by_id
@@ -300,7 +287,7 @@ class Codebook:
                 f"words, ids {int(self._ids.min())} to {int(self._ids.max())})."
             )
         if len(np.unique(found)) != len(found):
-            raise ParameterError("words names a word twice; name each word once.")
+            raise ParameterError("words names a word twice; give each word once.")
         return found
 
     def names(self) -> NDArray[np.object_]:
@@ -308,7 +295,7 @@ class Codebook:
         return np.array([f"word{i:04d}" for i in self._ids.tolist()], dtype=object)
 
     def words_for(self, bags: Bags) -> NDArray[np.float32]:
-        """Return the words in the units in which ``bags`` are stored, or refuse the bags."""
+        """Return the words in the units of ``bags``, or raise when the bags do not match."""
         if bags.n_dims != self.n_dims and bags.n_descriptors:
             raise MismatchError(
                 f"the codebook has words of {self.n_dims} dimensions, the bags descriptors of "
@@ -326,10 +313,10 @@ class Codebook:
         if self.scale_is_unknown:
             longest = float(np.sqrt(np.square(self._words, dtype=np.float64).sum(axis=1).max()))
             raise MismatchError(
-                f"the bags have scale {bags.scale:g}, and the codebook's is unknown: what it was "
-                f"read from does not tell its scale; its longest word is {longest:.4g}. Read it "
-                f"with scale={bags.scale:g} if it was trained on such descriptors, or with its "
-                "own: «bowsaw convert --scale»."
+                f"the bags have scale {bags.scale:g}, and the codebook's is unknown: its file does "
+                f"not have one; its longest word is {longest:.4g}. Read it with "
+                f"scale={bags.scale:g} if it was trained on such descriptors, or with its own: "
+                "`bowsaw convert --scale`."
             )
         return self._words * np.float32(bags.scale / self._scale)
 

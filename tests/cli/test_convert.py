@@ -45,7 +45,7 @@ def test_words_of_an_unknown_unit_are_refused_by_every_verb(bowsaw, made, parts)
     ):
         found = bowsaw(*words, "-q")
         assert (found.code, found.out) == (MismatchError.exit_code, "")
-        assert "does not tell its scale" in found.complaint
+        assert "its file does not have one" in found.complaint
         assert "convert --scale" in found.complaint
 
 

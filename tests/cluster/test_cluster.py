@@ -104,7 +104,7 @@ def test_an_address_that_is_none_is_told(address, monkeypatch):
 @pytest.mark.parametrize("parallel", [4, object(), ["tcp://127.0.0.1:8786"]])
 def test_other_things_are_no_cluster(parallel):
     with (
-        pytest.raises(ParameterError, match=r"parallel must be a distributed\.Client, the address"),
+        pytest.raises(ParameterError, match=r"a synchronous distributed\.Client, the"),
         connected(parallel),
     ):
         pass

@@ -222,7 +222,7 @@ def test_an_unknown_scale_meets_a_known_one_only_when_told(files, book, tmp_path
         foreign.words_for(bags)
     # Pruning and saving do not make it known.
     save(foreign.only([3, 2]), tmp_path / "small.safetensors")
-    with pytest.raises(MismatchError, match="does not tell its scale"):
+    with pytest.raises(MismatchError, match="its file does not have one"):
         load(tmp_path / "small.safetensors").words_for(bags)
     np.testing.assert_array_equal(load(files[".npy"], scale=512).words_for(bags), book.words)
     # Bags of scale 1 are what is at hand, in the words' own units.

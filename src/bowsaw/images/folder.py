@@ -90,19 +90,10 @@ class ImageFolder(Sequence[str]):
 
     @classmethod
     def caltech10(cls, root: str | PathLike[str]) -> ImageFolder:
-        """Return the ten largest categories of Caltech-101, without two special ones.
+        """Return the ten largest categories of Caltech-101, the first by name among equals.
 
         ``BACKGROUND_Google`` is not a category, and ``Faces_easy`` repeats the faces of ``Faces``.
-        Of categories of the same size, the first by name is taken.
-
-        Parameters
-        ----------
-        root : path-like
-            The folder ``101_ObjectCategories`` or its parent.
-
-        Returns
-        -------
-        ImageFolder
+        ``root`` is the folder ``101_ObjectCategories`` or its parent.
         """
         folder = Path(root)
         if (folder / _CALTECH101).is_dir():
@@ -119,19 +110,7 @@ class ImageFolder(Sequence[str]):
 
     @classmethod
     def from_preset(cls, name: str, root: str | PathLike[str]) -> ImageFolder:
-        """Return the images of a known collection: one of ``PRESETS``.
-
-        Parameters
-        ----------
-        name : str
-            Which collection: ``"caltech10"``.
-        root : path-like
-            Its folder.
-
-        Returns
-        -------
-        ImageFolder
-        """
+        """Return the images of a known collection in the folder ``root``: ``"caltech10"``."""
         check_choice(name, "preset", list(PRESETS))
         return PRESETS[name](root)
 

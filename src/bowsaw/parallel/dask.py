@@ -208,18 +208,13 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
         yield None
         return
     distributed = dask_distributed()
-    if isinstance(parallel, distributed.Client):
-        if parallel.asynchronous:
-            raise ParameterError(
-                "parallel must be a synchronous client; got an asynchronous one. Make it with "
-                "Client(address), without asynchronous=True."
-            )
+    if isinstance(parallel, distributed.Client) and not parallel.asynchronous:
         yield Cluster(parallel)
         return
     if not isinstance(parallel, str):
         raise ParameterError(
-            "parallel must be a distributed.Client, the address of a scheduler or None; got "
-            f"{type(parallel).__name__}."
+            "parallel must be a synchronous distributed.Client, the address of a scheduler or "
+            f"None; got {type(parallel).__name__}."
         )
     # The client logs tracebacks of errors that are reported in one line here.
     logger = logging.getLogger("distributed.client")
@@ -361,7 +356,7 @@ class Cluster:
     def keep(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
         """Let workers compute ``function(item)`` and hold the results as items of later maps.
 
-        They are held where ``homes`` looks for them, and computed again where they are lost.
+        They are held where ``homes`` looks for them, and computed again if lost.
         """
         slots = self._workers() or [""]
         return [
