@@ -25,12 +25,6 @@ def random():
     return np.random.default_rng(0)
 
 
-def blobs(random, n_blobs=8, each=40, n_dims=5, far=100.0):
-    centres = far * random.permutation(n_blobs)[:, None] + random.normal(size=(n_blobs, n_dims))
-    rows = np.repeat(centres, each, axis=0) + random.normal(size=(n_blobs * each, n_dims))
-    return rows.astype(np.float32), centres
-
-
 def start_at(monkeypatch, words):
     """Let k-means begin at these words instead of drawing them."""
     start = np.array(words, dtype=np.float32)
@@ -92,20 +86,6 @@ def test_rounds_stop_at_tol_or_max_iter(random):
         assert (gains[:-1] > tol).all()
         assert fitted.objectives_ == patient.objectives_[: fitted.n_iter_]
     assert [seeded(20, max_iter=n, tol=0).fit(bags).n_iter_ for n in (1, 2, 5)] == [1, 2, 5]
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_planted_blobs_are_found(random, seed):
-    rows, centres = blobs(random)
-    fitted = KMeansCodebook(8, random_state=seed).fit(cut(rows))
-    order = np.argsort(centres[:, 0])
-    found = fitted.codebook_.words[np.argsort(fitted.codebook_.words[:, 0])]
-    by_blob = rows.reshape(8, 40, 5)
-    np.testing.assert_allclose(found, by_blob.mean(axis=1)[order], rtol=1e-5, atol=1e-3)
-    assert fitted.counts_.tolist() == [40] * 8
-    spread = ((by_blob - by_blob.mean(axis=1)[:, None]) ** 2).sum()
-    # The error of a float32 distance is relative to that of the mean word, near 300² here.
-    assert fitted.objective_ == pytest.approx(spread / len(rows), rel=0.05)
 
 
 def test_sums_are_taken_in_order_in_float64(random):
@@ -348,11 +328,6 @@ def test_a_damaged_state_is_refused_and_kept(eager, monkeypatch, learner, bags, 
         with pytest.raises(FormatError, match="cannot be continued"):
             learner.fit(bags)
         assert state.read_bytes() == content
-
-
-def test_nothing_is_saved_before_the_interval(monkeypatch, learner, bags, state):
-    n_rounds(monkeypatch, learner, bags, interrupt_at=4)
-    assert list(state.parent.iterdir()) == []
 
 
 # -- fitted attributes -----------------------------------------------------------------------------

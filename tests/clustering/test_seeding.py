@@ -51,21 +51,6 @@ def test_batches_draw_sets_with_the_exact_distribution(n_words):
     assert_within_four_standard_errors(counts, chances, n_runs)
 
 
-def test_larger_batches_draw_each_row_as_often_as_they_should():
-    rows = np.random.default_rng(3).normal(size=(12, 2)).astype(np.float32) ** 3
-    n_words, n_runs = 9, 1500
-    counts = Counter(row for drawn in draw_often(rows, n_words, n_runs) for row in drawn)
-    chances = oracle.chances_of_sets(rows, n_words)
-    included = {i: sum(c for s, c in chances.items() if i in s) for i in range(12)}
-    assert_within_four_standard_errors(counts, included, n_runs)
-
-
-def test_the_twin_draws_what_its_chances_say():
-    rng = np.random.default_rng(0)
-    counts = Counter(frozenset(oracle.kmeans_plus_plus(POINTS, 3, rng)) for _ in range(500))
-    assert_within_four_standard_errors(counts, oracle.chances_of_sets(POINTS, 3), 500)
-
-
 def test_no_row_is_drawn_twice_nor_its_equal():
     random = np.random.default_rng(1)
     rows = random.integers(0, 3, (300, 3)).astype(np.float32) + np.float32(4096)
@@ -93,11 +78,3 @@ def test_the_result_depends_on_the_source_of_chance_alone(monkeypatch):
     ]
     assert drawn[0] == drawn[1] == drawn[2] != drawn[3]
     assert len(set(drawn[0])) == 100
-
-
-def test_far_blobs_each_get_a_word():
-    random = np.random.default_rng(3)
-    centres = np.arange(20)[:, None] * np.array([1000.0, -500.0])
-    rows = (np.repeat(centres, 50, axis=0) + random.normal(size=(1000, 2))).astype(np.float32)
-    drawn = kmeans_plus_plus(rows, 20, np.random.default_rng(0))
-    assert sorted(drawn // 50) == list(range(20))

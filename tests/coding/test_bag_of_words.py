@@ -67,14 +67,6 @@ def test_soft_codes_of_kept_words_are_renormalised_columns(random):
     np.testing.assert_allclose(coder.transform(together)[0], expected.mean(axis=0), rtol=2e-5)
 
 
-def test_hard_codes_are_those_of_the_nearest_kept_words(random):
-    book = Codebook(random.integers(0, 6, (20, 3)))
-    rows = random.integers(0, 6, (200, 3)).astype(np.float32)
-    expected = oracle.hard_histogram(rows, book.only([1, 4, 16]).words)
-    found = BagOfWords(book.only([1, 4, 16])).transform([rows])[0]
-    np.testing.assert_array_equal(found, expected.astype(np.float32))
-
-
 @CODINGS
 def test_units_do_not_matter(random, coding):
     values = random.integers(0, 200, (50, 8)).astype(np.uint8)

@@ -30,15 +30,6 @@ def lloyd(rows, start, n_rounds):
     return words, objectives
 
 
-def kmeans_plus_plus(rows, n_words, rng):
-    """One word after another, each with probability proportional to its squared distance."""
-    drawn = [int(rng.integers(len(rows)))]
-    while len(drawn) < n_words:
-        weights = squared_distances(rows, rows[drawn]).min(axis=1)
-        drawn.append(int(rng.choice(len(rows), p=weights / weights.sum())))
-    return drawn
-
-
 def chance_of_drawing(rows, drawn):
     """The exact probability that k-means++ draws these rows in this order."""
     chance = 1 / len(rows)
