@@ -13,9 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import bowsaw as bs
 from bowsaw.cli.main import main
+from bowsaw.formats.classifier import save_classifier
 
 PARTS = ("--train-codebook", "10", "--train", "10")
 """A split that the small images can fill; the rest, 124 per class, is for tests."""
@@ -117,6 +120,18 @@ def content_of(path: Path) -> object:
             del record["seconds"]
         return result
     return path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def model(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier by soft codes, of the session's codebook."""
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    store = bs.Store(made.store)
+    coder = bs.BagOfWords(bs.load(made.book), coding="soft", sharpness=20.0, random_state=0)
+    y = np.array(store.classes)[store.y]
+    fitted = bs.HistogramClassifier(C=4.0, random_state=0).fit(coder.transform(store.bags), y)
+    save_classifier(fitted, path, coder)
+    return path
 
 
 @pytest.fixture(scope="session")

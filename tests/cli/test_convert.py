@@ -5,12 +5,10 @@ from __future__ import annotations
 import cv2
 import faiss
 import numpy as np
-import pytest
 import scipy.io
 
-from bowsaw.codebook import Codebook
-from bowsaw.errors import FormatError, MismatchError, ParameterError
-from bowsaw.formats.vocabulary import load, save
+from bowsaw.errors import MismatchError, ParameterError
+from bowsaw.formats.vocabulary import load
 
 
 def test_to_opencv_and_back(bowsaw, made, tmp_path):
@@ -85,33 +83,3 @@ def test_columns_that_are_recognised_are_told_beside_the_result(bowsaw, tmp_path
     assert "warning: v.mat: centers is 128 × 200 and is read as 200 words of 128" in found.err
     assert "one word per column" in found.lines()[0]
     assert bowsaw("convert", "v.mat", "v.npy", "-q", "--layout", "columns").err == ""
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "told"),
-    [
-        ("missing.npy x.npz", FormatError, "missing.npy is not a file"),
-        ("notes.txt x.npz", FormatError, "notes.txt is not a vocabulary of a known kind"),
-        ("book.pkl x.npz", FormatError, "may run any code"),
-        ("book.npz x.txt", ParameterError, "must end in one of .safetensors"),
-        ("book.npz x.pkl", ParameterError, "would be a pickle"),
-        ("book.npz missing/x.npy", ParameterError, "missing is not a folder"),
-        ("book.npz book.npz", ParameterError, "is the input itself"),
-        ("book.npz ./book.npz", ParameterError, "is the input itself"),
-        ("book.npz x.npy --scale 3", ParameterError, "is for files of other tools"),
-        ("book.npy x.npz --scale -3", ParameterError, "scale must be a finite number above 0"),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
-    bowsaw, tmp_path, words, kind, told
-):
-    for name in ("book.npz", "book.npy"):
-        save(Codebook(np.eye(3)), tmp_path / name)
-    (tmp_path / "notes.txt").write_text("no words")
-    (tmp_path / "book.pkl").write_bytes(b"")
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    found = bowsaw("convert", *words.split())
-    assert (found.code, found.out) == (kind.exit_code, "")
-    assert len(found.err.splitlines()) == 1
-    assert told in found.err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bowsaw as bs
-from bowsaw.errors import FormatError, MismatchError, ParameterError
+from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import write_c_header
 from bowsaw.formats.classifier import load_classifier, save_classifier
 from bowsaw.formats.onnx import write_onnx
@@ -74,33 +74,3 @@ def test_the_things_of_a_header_may_have_another_name(bowsaw, made, tmp_path):
     write_c_header(bs.load(made.book), tmp_path / "b.h", name="rooms")
     assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
     assert "#ifndef ROOMS_WORDS_H" in (tmp_path / "a.h").read_text("ascii")
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "told"),
-    [
-        ("export BOOK -o x.txt", ParameterError, "ends in .onnx or .h"),
-        ("export BOOK -o no/x.onnx", ParameterError, "no is not a folder"),
-        ("export BOOK -o x.onnx --type int8", ParameterError, "it is for C headers"),
-        ("export BOOK -o x.onnx --name rooms", ParameterError, "it is for C headers"),
-        ("export BOOK -o x.h --name Rooms", ParameterError, "small letters, digits and single"),
-        ("export BOOK -o x.h --name class", ParameterError, "must not be a keyword of C or C++"),
-        ("export BOOK -o x.onnx --sharpness 3", ParameterError, "belongs to soft coding"),
-        ("export BOOK -o x.h --coding soft --sharpness 0", ParameterError, "sharpness must be"),
-        (
-            "export BOOK -o x.h --classifier MODEL --coding soft",
-            ParameterError,
-            "Leave one of them out",
-        ),
-        ("export BOOK -o x.h --classifier BOOK", FormatError, "it is a bowsaw-codebook"),
-        ("export no.npy -o x.h", FormatError, "no.npy"),
-        ("export ALL -o x.onnx --classifier MODEL", MismatchError, "other words"),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words, kind, told):
-    things = {"BOOK": made.book, "ALL": made.book_of_all, "MODEL": model}
-    found = bowsaw(*(things.get(word, word) for word in words.split()), "-q")
-    assert (found.code, found.out) == (kind.exit_code, "")
-    assert told in found.complaint
-    assert len(found.err.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []

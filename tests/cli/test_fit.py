@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bowsaw import BagOfWords, HistogramClassifier, Store, load
-from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError, StoreError
 from bowsaw.evaluation.measures import confusion
 from bowsaw.formats.classifier import load_classifier
 
@@ -50,14 +48,6 @@ def test_fit_is_the_estimator(bowsaw, made):
     assert (model.provenance["part"], model.provenance["C_chosen_on"]) == ("all", None)
 
 
-def test_the_codebook_is_not_overwritten(bowsaw, made, tmp_path):
-    shutil.copy(made.book, tmp_path / "book.safetensors")
-    found = bowsaw("fit", "book.safetensors", made.store, "-o", "./book.safetensors")
-    assert found.code == ParameterError.exit_code
-    assert "is the codebook itself" in found.complaint
-    assert (tmp_path / "book.safetensors").read_bytes() == made.book.read_bytes()
-
-
 def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):
     options = ("--part", "train", "--train-codebook", 0, "--train", 8, "-o", "a.safetensors")
     [line] = bowsaw("fit", made.book, made.store, *options).lines()
@@ -68,34 +58,3 @@ def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):
     first = Path("a.safetensors").read_bytes()
     bowsaw("fit", made.book, made.store, *options, "-j", 1)
     assert Path("a.safetensors").read_bytes() == first
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "told"),
-    [
-        ("fit no.safetensors STORE -o x.safetensors", FormatError, "no.safetensors"),
-        ("fit BOOK no.store -o x.safetensors", StoreError, "no.store is not there"),
-        ("fit OTHER STORE -o x.safetensors", MismatchError, "was trained on"),
-        ("fit BOOK STORE -o x.npz", ParameterError, "ends in .safetensors"),
-        ("fit BOOK STORE -o x.safetensors --C 0", ParameterError, "C must be"),
-        ("fit BOOK STORE -o x.safetensors --C much", ParameterError, "must be a number or auto"),
-        ("fit BOOK STORE -o x.safetensors --sharpness 3", ParameterError, "soft coding"),
-        (
-            "fit BOOK STORE -o x.safetensors --part train --train 140 --train-codebook 4",
-            DataError,
-            "class 'brick' has 144 images",
-        ),
-        (
-            "fit BOOK STORE -o x.safetensors --part codebook --train-codebook 0 --train 1",
-            DataError,
-            "2 classes or more; the part codebook of",
-        ),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line(bowsaw, made, words, kind, told, tmp_path):
-    things = {"BOOK": made.book, "OTHER": made.other_book, "STORE": made.store}
-    found = bowsaw(*(things.get(word, word) for word in words.split()), "-q")
-    assert (found.code, found.out) == (kind.exit_code, "")
-    assert told in found.complaint
-    assert len(found.err.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []

@@ -11,19 +11,8 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.cli.predict import descriptor_of
-from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError
-from bowsaw.formats.classifier import load_classifier, save_classifier
-
-
-@pytest.fixture(scope="session")
-def model(made, tmp_path_factory):
-    """A classifier by soft codes, of the session's codebook."""
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    store = bs.Store(made.store)
-    coder = bs.BagOfWords(bs.load(made.book), coding="soft", sharpness=20.0)
-    y = np.array(store.classes)[store.y]
-    save_classifier(bs.HistogramClassifier(C=4.0).fit(coder.transform(store.bags), y), path, coder)
-    return path
+from bowsaw.errors import ParameterError
+from bowsaw.formats.classifier import load_classifier
 
 
 def test_a_folder_gets_the_classes_of_its_histograms(bowsaw, made, model):
@@ -72,31 +61,6 @@ def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path
         "set aside: no.png: missing file",
         "1 file of 4 could not be used",
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "told"),
-    [
-        ("predict BOOK MODEL no.png", DataError, "no image could be used: no.png: missing"),
-        ("predict BOOK MODEL no.png not.png --json", DataError, "and 1 more"),
-        ("predict BOOK MODEL empty", DataError, "the folder empty has no files"),
-        ("predict BOOK BOOK a.png", FormatError, "it is a bowsaw-codebook"),
-        ("predict MODEL MODEL a.png", FormatError, "bowsaw-classifier"),
-        ("predict ALL MODEL a.png", MismatchError, "other words"),
-        ("predict bare.safetensors bare.model a.png", ParameterError, "unknown descriptors"),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line(bowsaw, made, model, tmp_path, words, kind, told):
-    (tmp_path / "empty").mkdir()
-    bare = bs.Codebook(np.eye(2, 128))
-    bs.save(bare, tmp_path / "bare.safetensors")
-    fitted = bs.HistogramClassifier(C=1.0).fit(np.eye(2), ["a", "b"])
-    save_classifier(fitted, tmp_path / "bare.model", bare)
-    things = {"BOOK": made.book, "ALL": made.book_of_all, "MODEL": model}
-    found = bowsaw(*(things.get(word, word) for word in words.split()), "-q")
-    assert (found.code, found.out) == (kind.exit_code, "")
-    assert told in found.complaint
-    assert len(found.err.splitlines()) == 1
 
 
 def test_words_of_another_tool_are_descriptor_of_the_classifier_was_taught(bowsaw, made):
