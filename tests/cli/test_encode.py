@@ -8,20 +8,20 @@ import pytest
 from bowsaw import BagOfWords, Store, load
 from bowsaw.store.histograms import read_histograms
 
+SOFT = ("--coding", "soft")
+
 
 @pytest.mark.parametrize(
-    ("flags", "parameters"),
+    ("part", "flags", "parameters"),
     [
-        ((), {}),
-        (("--coding", "soft"), {"coding": "soft"}),
-        (("--coding", "soft", "--sharpness", 7), {"coding": "soft", "sharpness": 7.0}),
-        (("--coding", "soft", "--sharpness", "auto"), {"coding": "soft", "sharpness": "auto"}),
-        (("--coding", "soft", "--perplexity", 3), {"coding": "soft", "perplexity": 3.0}),
+        ("all", (), {}),
+        ("codebook", SOFT, {"coding": "soft"}),
+        ("train", (*SOFT, "--sharpness", 7), {"coding": "soft", "sharpness": 7.0}),
+        ("test", (*SOFT, "--sharpness", "auto"), {"coding": "soft", "sharpness": "auto"}),
+        ("all", (*SOFT, "--perplexity", 3), {"coding": "soft", "perplexity": 3.0}),
     ],
-    ids=["hard", "soft", "sharpness", "auto", "perplexity"],
 )
-@pytest.mark.parametrize("part", ["all", "codebook", "train", "test"])
-def test_encode_is_the_estimator(bowsaw, made, parts, flags, parameters, part):
+def test_encode_is_the_estimator(bowsaw, made, parts, part, flags, parameters):
     chosen = (*flags, *parts, "--part", part)
     [line] = bowsaw("encode", made.book, made.store, "-o", "a.npz", *chosen).lines()
     store = Store(made.store)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import bowsaw as bs
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import write_c_header
-from bowsaw.formats.classifier import load_classifier, save_classifier
+from bowsaw.formats.classifier import load_classifier
 from bowsaw.formats.onnx import write_onnx
 
 
-@pytest.fixture(scope="session")
-def model(made, tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    coder = bs.BagOfWords(bs.load(made.book), coding="soft", sharpness=20.0)
-    fitted = bs.HistogramClassifier(C=1.0).fit(np.eye(12), np.array(["a", "b", "c"] * 4))
-    save_classifier(fitted, path, coder)
-    return path
-
-
-@pytest.mark.parametrize("flags", ["", "--descriptors uint8"])
-@pytest.mark.parametrize("coding", ["", "--coding soft", "--coding soft --sharpness 7", "MODEL"])
-@pytest.mark.parametrize("end", [".onnx", ".h"])
+@pytest.mark.parametrize(
+    ("end", "coding", "flags"),
+    [
+        (".onnx", "", "--descriptors uint8"),
+        (".onnx", "--coding soft --sharpness 7", ""),
+        (".onnx", "MODEL", ""),
+        (".h", "--coding soft", "--descriptors uint8"),
+        (".h", "MODEL", "--descriptors uint8"),
+    ],
+)
 def test_export_is_the_function(bowsaw, made, model, tmp_path, end, coding, flags):
     chosen = ("--classifier", model) if coding == "MODEL" else coding.split()
     words = ("export", made.book, "-o", f"a{end}", *chosen, *flags.split())
@@ -61,16 +58,14 @@ def test_a_unit_that_is_unknown_is_told(bowsaw, made):
 
 
 @pytest.mark.parametrize(
-    ("flag", "kind"), [("float", "float32"), ("float32", "float32"), ("int8", "int8")]
+    ("flags", "options"),
+    [
+        (("--type", "float"), {"words": "float32"}),
+        (("--type", "int8"), {"words": "int8"}),
+        (("--name", "rooms"), {"name": "rooms"}),
+    ],
 )
-def test_the_words_of_a_header_may_be_small(bowsaw, made, tmp_path, flag, kind):
-    bowsaw("export", made.book, "-o", "a.h", "--type", flag).lines()
-    write_c_header(bs.load(made.book), tmp_path / "b.h", words=kind)
+def test_a_header_may_have_small_words_and_another_name(bowsaw, made, tmp_path, flags, options):
+    bowsaw("export", made.book, "-o", "a.h", *flags).lines()
+    write_c_header(bs.load(made.book), tmp_path / "b.h", **options)
     assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
-
-
-def test_the_things_of_a_header_may_have_another_name(bowsaw, made, tmp_path):
-    bowsaw("export", made.book, "-o", "a.h", "--name", "rooms").lines()
-    write_c_header(bs.load(made.book), tmp_path / "b.h", name="rooms")
-    assert (tmp_path / "a.h").read_bytes() == (tmp_path / "b.h").read_bytes()
-    assert "#ifndef ROOMS_WORDS_H" in (tmp_path / "a.h").read_text("ascii")
