@@ -119,21 +119,11 @@ def cost_table(panel: Panel, looks: Looks) -> Markup:
     rows = [_cost_row(full, "all words", None)] if full is not None else []
     for method in panel.methods:
         rows += [_cost_row(entry, looks[method].title, full) for entry in panel.of(method)]
-    header = [
-        "Method",
-        "Words kept",
-        "Words to code with",
-        "Codebook",
-        "Coding, per image",
-        "Against all words",
-        "Choosing",
-        "Training the codebook",
-        "Peak memory while choosing",
-    ]
-    return table(f"Costs, median over the splits: {panel.title}", header, rows, "costs")
+    cells = [row.values() for row in rows]
+    return table(f"Costs, median over the splits: {panel.title}", rows[0], cells, "costs")
 
 
-def _cost_row(entry: Entry, title: str, full: Entry | None) -> list[Content]:
+def _cost_row(entry: Entry, title: str, full: Entry | None) -> dict[str, Content]:
     costs = entry.costs
     against = EMPTY
     if full is not None:
@@ -142,17 +132,17 @@ def _cost_row(entry: Entry, title: str, full: Entry | None) -> list[Content]:
         faster = f", {times(before / after)} faster" if before and after else ""
         against = f"{smaller} smaller{faster}" if full.n_bytes != entry.n_bytes else "same size"
     peak = costs["peak_bytes"]
-    return [
-        title,
-        f"{entry.size:,}",
-        f"{entry.n_coding_words:,}",
-        format_bytes(entry.n_bytes),
-        milliseconds(costs["code_ms"]),
-        against,
-        seconds(costs["select_seconds"]) if entry.method != FULL else EMPTY,
-        seconds(costs["codebook_seconds"]),
-        EMPTY if peak is None else format_bytes(peak),
-    ]
+    return {
+        "Method": title,
+        "Words kept": f"{entry.size:,}",
+        "Words to code with": f"{entry.n_coding_words:,}",
+        "Codebook": format_bytes(entry.n_bytes),
+        "Coding, per image": milliseconds(costs["code_ms"]),
+        "Against all words": against,
+        "Choosing": seconds(costs["select_seconds"]) if entry.method != FULL else EMPTY,
+        "Training the codebook": seconds(costs["codebook_seconds"]),
+        "Peak memory while choosing": EMPTY if peak is None else format_bytes(peak),
+    }
 
 
 def certificate(panel: Panel, looks: Looks) -> Markup | None:
@@ -173,25 +163,14 @@ def certificate(panel: Panel, looks: Looks) -> Markup | None:
             f"{n_approximate:,} searches used an approximation, which has no bound; their error "
             "is in the table."
         )
-    header = [
-        "Method",
-        "Words kept",
-        "Images re-coded",
-        "Mean difference",
-        "Largest",
-        "Bound",
-        "Outcome",
-    ]
     caption = f"Inferred against re-coded histograms, as L1 distance from 0 to 2: {panel.title}"
-    rows = [[looks[entry.method].title, *_certified(entry)] for entry in certified]
-    return tag(
-        "div",
-        tag("p", " ".join(sentences), class_="verdict"),
-        tag("details", tag("summary", "All certificates"), table(caption, header, rows)),
-    )
+    rows = [_certified(entry, looks[entry.method].title) for entry in certified]
+    shown = table(caption, rows[0], [row.values() for row in rows])
+    details = tag("details", tag("summary", "All certificates"), shown)
+    return tag("div", tag("p", " ".join(sentences), class_="verdict"), details)
 
 
-def _certified(entry: Entry) -> list[Content]:
+def _certified(entry: Entry, title: str) -> dict[str, Content]:
     found = entry.certificates
     bounds = [c["allowed"] for c in found if c.get("allowed") is not None]
     holds = [c.get("holds") for c in found]
@@ -201,14 +180,15 @@ def _certified(entry: Entry) -> list[Content]:
         outcome = "no bound"
     else:
         outcome = f"holds in all {len(holds)} splits" if len(holds) > 1 else "holds"
-    return [
-        f"{entry.size:,}",
-        f"{sum(c['n_bags'] for c in found):,}",
-        tiny(float(np.mean([c["mean"] for c in found]))),
-        tiny(max(c["worst"] for c in found)),
-        tiny(min(bounds)) if bounds else EMPTY,
-        outcome,
-    ]
+    return {
+        "Method": title,
+        "Words kept": f"{entry.size:,}",
+        "Images re-coded": f"{sum(c['n_bags'] for c in found):,}",
+        "Mean difference": tiny(float(np.mean([c["mean"] for c in found]))),
+        "Largest": tiny(max(c["worst"] for c in found)),
+        "Bound": tiny(min(bounds)) if bounds else EMPTY,
+        "Outcome": outcome,
+    }
 
 
 # -- mistakes ------------------------------------------------------------------------------------
