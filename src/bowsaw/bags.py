@@ -177,11 +177,11 @@ class Bags(Sequence[NDArray[Any]]):
         if not where.shape == begin.shape == count.shape or where.ndim != 1:
             raise DataError("piece, start and counts must be one-dimensional and of one length.")
         arrays = tuple(pieces) or (np.empty((0, 0), dtype=np.float32),)
-        kinds = {(a.shape[1:], a.dtype.str) for a in arrays}
-        if len(kinds) != 1 or arrays[0].ndim != 2 or arrays[0].dtype not in DTYPES:
+        layouts = {(a.shape[1:], a.dtype.str) for a in arrays}
+        if len(layouts) != 1 or arrays[0].ndim != 2 or arrays[0].dtype not in DTYPES:
             raise DataError(
                 "every piece must be two-dimensional with one n_dims and one dtype, uint8 or "
-                f"float32; got {sorted(kinds)}."
+                f"float32; got {sorted(layouts)}."
             )
         lengths = np.array([len(a) for a in arrays], dtype=np.int64)
         if len(where) and (

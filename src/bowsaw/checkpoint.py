@@ -363,7 +363,7 @@ class Checkpoint:
         try:
             arrays, metadata = read_tensors(self.path)
             if metadata.get("format") != _CHECKPOINT:
-                raise ValueError("it is another kind of file")
+                raise ValueError("it is a file of another format")
             before = dict(parse_json(metadata["fingerprint"]))
             record = dict(parse_json(metadata["record"]))
         except (OSError, KeyError, TypeError, ValueError) as error:
@@ -514,7 +514,7 @@ class NpzReader:
 
     NumPy allocates what a header asks for and decompresses what is compressed, so one kilobyte can
     ask for all memory. Here the length in the file must match the shape, and nothing is unpickled.
-    Damaged bytes make zipfile and NumPy raise many kinds of exceptions: catch ``Exception``.
+    Damaged bytes make zipfile and NumPy raise many types of exceptions: catch ``Exception``.
 
     Examples
     --------

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 __all__ = [
@@ -145,12 +144,7 @@ class Progress:
         self._shown.enter_context(live_display(self._bar))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._shown.close()
 
     def step(self, n: int = 1, note: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Validation of what users pass in: one function per kind of parameter.
+"""Validation of what users pass in: one function per type of parameter.
 
 Every public entry point converts its input to plain values once, here, or raises an error that
 names the value, the limit and the remedy. Code behind the entry points does not check again.
@@ -58,13 +58,7 @@ def check_real(
     open_high: bool = False,
     remedy: str = "",
 ) -> float:
-    """Return a parameter as a finite float within its limits, or raise a ParameterError.
-
-    Examples
-    --------
-    >>> check_real(1, "cooling", 0, 1, open_low=True)
-    1.0
-    """
+    """Return a parameter as a finite float within its limits, or raise a ParameterError."""
     number = float(value) if isinstance(value, numbers.Real) else math.nan
     inside = (low < number if open_low else low <= number) and (
         number < high if open_high else number <= high
@@ -81,13 +75,7 @@ def check_real(
 
 
 def check_choice(value: object, name: str, choices: Collection[Any], *, remedy: str = "") -> Any:
-    """Return a parameter that is one of ``choices``, or raise a ParameterError.
-
-    Examples
-    --------
-    >>> check_choice("hard", "coding", ("hard", "soft"))
-    'hard'
-    """
+    """Return a parameter that is one of ``choices``, or raise a ParameterError."""
     if not any(
         value is choice or (type(value) is type(choice) and value == choice) for choice in choices
     ):
@@ -99,13 +87,7 @@ def check_choice(value: object, name: str, choices: Collection[Any], *, remedy: 
 def check_labels(
     y: ArrayLike | None, n_bags: int, *, n_classes: int = 2
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes and each bag's class as an integer from 0, or raise a DataError.
-
-    Examples
-    --------
-    >>> check_labels(["sky", "sea", "sky"], 3)[1].tolist()
-    [1, 0, 1]
-    """
+    """Return the classes and each bag's class as an integer from 0, or raise a DataError."""
     if y is None:
         raise DataError("this method needs labels: call fit(bags, y).")
     labels = np.asarray(y)

@@ -423,7 +423,7 @@ def test_a_reader_of_an_unfinished_store_is_told_how_far_it_is(images, run, tool
     class Reading(tools.RowPixels):
         def describe(self, grey):
             with pytest.raises(StoreError) as caught:
-                Store.open(tmp_path / "test.store")
+                Store(tmp_path / "test.store")
             told.append(str(caught.value))
             return super().describe(grey)
 

@@ -134,7 +134,7 @@ def test_repr_tells_what_is_inside(store):
 
 def test_opening_and_reading_change_nothing(store, tmp_path):
     before = tree(store.path)
-    again = Store.open(str(store.path))
+    again = Store(str(store.path))
     assert again.paths == store.paths
     assert again.bags.values.shape == (10, 4)
     assert again.positions(0).shape == (2, 3)

@@ -58,16 +58,10 @@ _EXTRA_BYTES = 64 << 20
 class GreyImage:
     """An image as descriptors use it.
 
-    Attributes
-    ----------
-    path : str
-        The file, or ``"<array>"`` or ``"<bytes>"``.
-    grey : ndarray of uint8, shape (height, width)
-        Black 0, white 255; C-contiguous. May be the array that was given, so do not write to it.
-    digest : int
-        A 64-bit name of the file's content, or of the array's values, shape and dtype.
-    original_size : tuple of int
-        Width and height upright, before the image was reduced.
+    ``path`` is the file, or ``"<array>"`` or ``"<bytes>"``. ``grey`` is ``(height, width)``, black
+    0 to white 255; it may be the array that was given, so do not write to it. ``digest`` is a
+    64-bit digest of the file, or of the array's values, shape and dtype. ``original_size`` is width
+    and height upright, before the image was reduced.
     """
 
     path: str

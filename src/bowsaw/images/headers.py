@@ -54,24 +54,11 @@ class Unreadable(Exception):  # noqa: N818 - an answer about a file; callers tur
 class Header:
     """What a file says about its (first) image.
 
-    Attributes
-    ----------
-    format : str
-        ``"jpeg"``, ``"png"`` …
-    width, height : int
-        Pixels as stored, before any rotation. Where a file has its size twice, the larger.
-    complete : bool
-        False when data that the header promises are missing.
-    orientation : int
-        EXIF orientation, 1 to 8, still to be applied after decoding.
-    white : int or None
-        The decoded value of white, where it is not the largest of its type (5 bits in 8).
-    inverted : bool
-        Whether the decoded values run from white to black.
-    clear : int or None
-        The decoded grey value of a transparent pixel.
-    alpha : {"straight", "premultiplied", "ignored"}
-        The meaning of a fourth channel, if one is decoded.
+    ``width`` and ``height`` are as stored, before any rotation; where a file has its size twice,
+    the larger. ``complete`` is False when data that the header promises are missing. The EXIF
+    ``orientation`` (1 to 8) is still to be applied. ``white`` is the decoded value of white where
+    it is not the largest of its type, ``clear`` that of a transparent pixel; ``inverted`` values
+    run from white to black; ``alpha`` is the meaning of a fourth channel.
     """
 
     format: str
@@ -164,13 +151,13 @@ def _read_tags(data: bytes) -> Tags:
     tags: Tags = {}
     for row in range(count):
         start = at + row * (head + inline)
-        tag, kind, n = unpack(entry, data, start)
-        if tag not in _WANTED or kind not in _TYPES or n < 1:
+        tag, code, n = unpack(entry, data, start)
+        if tag not in _WANTED or code not in _TYPES or n < 1:
             continue
         if tag in tags:
             # Decoders disagree about which of the two is used.
             raise Unreadable(NONSENSE)
-        form = np.dtype(order + _TYPES[kind])
+        form = np.dtype(order + _TYPES[code])
         start += head
         if n * form.itemsize > inline:
             start = unpack(order + ("Q" if big else "I"), data, start)[0]
@@ -231,10 +218,10 @@ def _alpha(tags: Tags, deep: bool) -> Alpha:
     # colours of up to 8 bits by their transparency; deeper ones come as they are stored.
     if _EXTRA not in tags:
         return "straight"
-    kind = _one(tags, _EXTRA, 0)
-    if kind not in (1, 2):
+    extra = _one(tags, _EXTRA, 0)
+    if extra not in (1, 2):
         return "ignored"
-    return "straight" if deep and kind == 2 else "premultiplied"
+    return "straight" if deep and extra == 2 else "premultiplied"
 
 
 def _is_complete(tags: Tags, length: int) -> bool:
@@ -293,21 +280,21 @@ def png_header(data: bytes) -> Header:
     width, height, depth, colour = unpack(">IIBB", data, 16)
     orientation, clear, complete, drawn, at = 1, None, False, False, 8
     while at + 12 <= len(data) and not complete:
-        length, kind = unpack(">I4s", data, at)
+        length, chunk = unpack(">I4s", data, at)
         end = at + 12 + length
         if end > len(data):
             break
         # Upper case: a chunk that pixels depend on.
-        if kind[:1].isupper() and crc32(data[at + 4 : end - 4]) != unpack(">I", data, end - 4)[0]:
+        if chunk[:1].isupper() and crc32(data[at + 4 : end - 4]) != unpack(">I", data, end - 4)[0]:
             raise Unreadable("damaged: a checksum is wrong")
-        if kind == b"eXIf":
+        if chunk == b"eXIf":
             orientation = tiff_orientation(data[at + 8 : end - 4])
-        elif kind == b"tRNS" and colour == 0 and length >= 2:
+        elif chunk == b"tRNS" and colour == 0 and length >= 2:
             # OpenCV makes a fourth channel of every other transparency, but drops this one.
             level = unpack(">H", data, at + 8)[0]
             clear = level if depth == 16 else level * 255 // ((1 << max(1, min(depth, 8))) - 1)
-        drawn = drawn or kind == b"IDAT"
-        complete = kind == b"IEND"
+        drawn = drawn or chunk == b"IDAT"
+        complete = chunk == b"IEND"
         if complete and not drawn:
             # OpenCV would look for pixels behind the end, and trust any length there.
             raise Unreadable(NONSENSE)
@@ -348,17 +335,17 @@ def webp_header(data: bytes) -> Header:
     orientation, at = 1, 12
     complete = 8 + unpack("<I", data, 4)[0] <= len(data)
     while at + 8 <= len(data):
-        kind, length = unpack("<4sI", data, at)
+        chunk, length = unpack("<4sI", data, at)
         across = down = 0
-        if kind == b"VP8X":
+        if chunk == b"VP8X":
             low_w, high_w, low_h, high_h = unpack("<HBHB", data, at + 12)
             across, down = (high_w << 16 | low_w) + 1, (high_h << 16 | low_h) + 1
-        elif kind == b"VP8L":
+        elif chunk == b"VP8L":
             packed = unpack("<I", data, at + 9)[0]
             across, down = (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1
-        elif kind == b"VP8 ":
+        elif chunk == b"VP8 ":
             across, down = (side & 0x3FFF for side in unpack("<HH", data, at + 14))
-        elif kind == b"EXIF":
+        elif chunk == b"EXIF":
             exif = data[at + 8 : at + 8 + length]
             orientation = tiff_orientation(exif.removeprefix(b"Exif\0\0"))
         width, height = max(width, across), max(height, down)

@@ -1,11 +1,9 @@
 """Describing images: one image becomes rows of a store, or the reason why it does not.
 
-Threads of this process and workers of a cluster describe through the same ``Describer``, so a store
-does not depend on which of them described an image.
+Threads and workers of a cluster describe through the same ``Describer``, so the store is the same.
 
 **Problem of a cluster.** Where a shard ends depends on the number of descriptors of all images
-before, which is known only once they are described. Workers describe many blocks of images at a
-time, so none of them knows which shard it is writing.
+before. Workers describe many blocks at a time, so none knows which shard it is writing.
 
 **Method.** A worker writes the rows of a block into a segment, two files in the staging folder
 ``segments/…`` of the run, and reports sizes, counts, digests and errors. This process takes the
@@ -15,9 +13,8 @@ commits the shards in order to the catalogue, which it alone writes, and removes
 
 **Cost.** Rows are written twice and read once more; only names and counts are sent.
 
-**Invariant.** The store has the same bytes for any number of workers, whichever of them died: a
-segment or a shard that is written twice has the same content, and each attempt has its own files
-until it is done.
+**Invariant.** The store has the same bytes whichever workers died: a segment or shard written twice
+has the same content, and each attempt has its own files until it is done.
 """
 
 from __future__ import annotations

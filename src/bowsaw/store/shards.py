@@ -123,18 +123,8 @@ class _RowFile:
 class ShardWriter:
     """Writes one shard; as a context it finishes the shard, or abandons it on an exception.
 
-    Parameters
-    ----------
-    folder : Path
-        The store.
-    number : int
-        Which shard; a file of that number is replaced.
-    n_dims, dtype
-        Of the descriptors.
-    staging_dir : Path, optional
-        Where the partial files go; beside the complete ones by default.
-    sync : bool, default=True
-        Wait until the files are on disk.
+    Partial files go to ``staging_dir``, by default beside the complete ones. ``sync`` waits until
+    the files are on disk.
     """
 
     def __init__(
@@ -271,14 +261,8 @@ def _is_shard(rows: NDArray[Any]) -> bool:
 class ShardRefs:
     """Where bags of a store lie: bag i is rows ``start[i] : start[i] + counts[i]`` of its shard.
 
-    Attributes
-    ----------
-    files : tuple of (str, int)
-        The absolute path of each shard's descriptors, and its number of rows.
-    shard, start, counts : ndarray of int64, shape (n_bags,)
-        The place of each bag: a position in ``files``, its first row and its rows.
-    n_dims, dtype, scale
-        Of the descriptors.
+    ``files`` has the absolute path of each shard's descriptors and its number of rows; ``shard``
+    holds positions in it.
     """
 
     files: tuple[tuple[str, int], ...]

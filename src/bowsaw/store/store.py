@@ -83,11 +83,6 @@ class Store:
     def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
         return (type(self), (self._folder.absolute(),))
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Store:
-        """Open a finished store; the same as ``Store(path)``."""
-        return cls(path)
-
     # -- usable images ---------------------------------------------------------------------------
 
     @cached_property
