@@ -1,4 +1,4 @@
-"""What the project shows of its own experiments is what the records say."""
+"""Page, figure and README of the recorded experiments agree with the records."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def apt_commands(environment: Mapping[str, str] = os.environ) -> list[list[str]]
 
 
 def main() -> int:
-    """Find or install a browser; the exit code says whether there is one now."""
+    """Find or install a browser; the exit code is 0 if there is one now."""
     report = sys.stdout.write
     if not (found := find_chromium()):
         if named := os.environ.get("BOWSAW_CHROMIUM"):

@@ -22,7 +22,7 @@ def choose(seen: Visit, chooser: str, value: str) -> None:
 
 
 def points(seen: Visit) -> dict[Key, tuple[str, float, float]]:
-    """Return what each visible point of the curves says, and where it stands on the screen."""
+    """Return the label of each visible point of the curves, and its place on the screen."""
     found = seen.at("#curves .curve .point").evaluate_all(
         """all => all.filter(one => one.getClientRects().length).map(one => {
             const { e, f } = one.getScreenCTM();

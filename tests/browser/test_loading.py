@@ -80,9 +80,9 @@ def test_it_forbids_itself_the_network(browser, page_of):
             """async () => {
                 const found = new Set(), outside = 'http://127.0.0.1:9/';
                 addEventListener('securitypolicyviolation', (e) => found.add(e.effectiveDirective));
-                const picture = new Image();
-                const ended = new Promise((done) => { picture.onerror = picture.onload = done });
-                picture.src = outside;
+                const image = new Image();
+                const ended = new Promise((done) => { image.onerror = image.onload = done });
+                image.src = outside;
                 await fetch(outside).catch(() => {});
                 await import(outside).catch(() => {});
                 await ended;
@@ -108,7 +108,7 @@ def test_names_do_nothing(browser, tmp_path):
         assert seen.complaints == []
         # They are shown as text.
         assert seen.at("#confusion .classes tbody th").all_text_contents() == HOSTILE
-        for place in ("#panel", "#curves .legend", "#provenance pre", "#image-before-said"):
+        for place in ("#panel", "#curves .legend", "#provenance pre", "#image-before-text"):
             assert HOSTILE[0] in seen.at(place).text_content()
 
 

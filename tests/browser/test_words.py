@@ -38,7 +38,7 @@ def assert_size(seen: Visit, records: Records, size: int) -> None:
         rows = seen.at(f"#confusion table[data-role={role}]:visible tbody tr").evaluate_all(ROWS)
         assert rows == records.percentages(PANEL, "sqrt", method, words)
     line = records.detail(kind="image")
-    coded = seen.text("#image-after-said")
+    coded = seen.text("#image-after-text")
     assert f"{len(set(line['after'][str(size)]))} different words" in coded
     assert f"recognised as {line['guess'][str(size)]}." in coded
 

@@ -46,8 +46,8 @@ def translation(point, name="transform"):
 
 def test_every_method_is_a_curve_with_a_point_per_size(drawn):
     first, charts = drawn
-    for picture in charts.values():
-        curves = {c.attributes["data-method"]: c for c in picture.all("g", class_="curve")}
+    for drawing in charts.values():
+        curves = {c.attributes["data-method"]: c for c in drawing.all("g", class_="curve")}
         assert set(curves) == {"full", *first.methods}
         for method in first.methods:
             points = curves[method].all("g", class_="point")
@@ -101,9 +101,9 @@ def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
 
 def test_one_split_has_no_band_and_one_size_one_point():
     found = panel(cell("saw", 10, 0.7), cell("full", 100, 0.8))
-    picture = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"]), ident="c"))
-    assert picture.all("path", class_="band") == []
-    assert len(picture.all("g", class_="point")) == 1
+    drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"]), ident="c"))
+    assert drawing.all("path", class_="band") == []
+    assert len(drawing.all("g", class_="point")) == 1
 
 
 def test_the_file_is_xml_with_both_themes_and_a_legend(tmp_path):

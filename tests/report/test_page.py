@@ -85,8 +85,8 @@ def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
     assert mean("full", 0) == pytest.approx(0.7425)
     assert mean("refinement", 0) == pytest.approx(0.7225)
     answer = shown(comparison.one("section", id="answer"), data_map="sqrt", data_panel="p0")
-    said = answer.one("p", class_="headline").text.replace("\u202f", " ")
-    found = re.match(r"50 words keep (\S+) of (\S+) \(97 %\), 4 × smaller, 3.1 × faster", said)
+    text = answer.one("p", class_="headline").text.replace("\u202f", " ")
+    found = re.match(r"50 words keep (\S+) of (\S+) \(97 %\), 4 × smaller, 3.1 × faster", text)
     assert [float(n) for n in found.groups()] == pytest.approx([0.7225, 0.7425], abs=0.00051)
 
 

@@ -36,16 +36,16 @@ def test_the_headline_says_what_is_kept_and_what_is_saved():
     # 50 of 5000 words: 100 × fewer bytes; 500 ms against 5 ms: 100 × faster; 0.71/0.73 = 97 %.
     found = panel(cell("full", 5000, 0.73, full_words=5000), cell("saw", 50, 0.71, full_words=5000))
     pick = recommend(found, "sqrt", "saw")
-    said = plain(headline(found, pick))
-    assert said == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
+    text = plain(headline(found, pick))
+    assert text == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
     assert "at most 0.02 below" in rule("sqrt", pick, "saw")
     assert "1 split" in rule("sqrt", pick, "saw")
 
 
 def test_the_headline_of_fewer_words_that_are_better():
     found = panel(cell("full", 100, 0.70), cell("saw", 10, 0.72))
-    said = plain(headline(found, recommend(found, "sqrt", "saw")))
-    assert said.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")
+    text = plain(headline(found, recommend(found, "sqrt", "saw")))
+    assert text.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")
 
 
 def test_the_headline_without_all_words_or_costs():
@@ -56,8 +56,8 @@ def test_the_headline_without_all_words_or_costs():
     unknown = panel(
         cell("full", 100, 0.73, costs={"code_ms": None}), cell("saw", 10, 0.72, costs={})
     )
-    said = plain(headline(unknown, recommend(unknown, "sqrt", "saw")))
-    assert said == "10 words keep 0.720 of 0.730 (99 %), 10 × smaller."
+    text = plain(headline(unknown, recommend(unknown, "sqrt", "saw")))
+    assert text == "10 words keep 0.720 of 0.730 (99 %), 10 × smaller."
 
 
 def test_accuracies_have_a_row_per_size():

@@ -99,10 +99,10 @@
     tip.style.left = `${Math.max(0, Math.min(left, frame.width - tip.offsetWidth))}px`;
     tip.style.top = `${above < 0 ? at.bottom - frame.top + 10 : above}px`;
   }
-  for (const picture of all("#curves svg.chart")) {
+  for (const chart of all("#curves svg.chart")) {
     // Its points can be reached by the keyboard, so it is a group and no longer one image.
-    picture.setAttribute("role", "group");
-    for (const curve of all(".curve", picture)) {
+    chart.setAttribute("role", "group");
+    for (const curve of all(".curve", chart)) {
       const points = all(".point", curve);
       points.forEach((point, i) => {
         point.setAttribute("tabindex", i ? "-1" : "0");
@@ -187,7 +187,7 @@
     const section = find("#words");
     if (!section) return;
     const line = wordsHere();
-    find("#words-said").textContent = "";
+    find("#words-text").textContent = "";
     if (!only(section, Boolean(line), data.words)) {
       state.word = null;
       find("#mosaic").replaceChildren();
@@ -197,7 +197,7 @@
     const n = line.ids.length;
     const order = line.ids.map((_, i) => i).sort((a, b) => line.mass[b] - line.mass[a]).slice(0, MOST_TILES);
     const what = line.dims === 128 ? "a drawing of its gradients (lines point where it gets brighter)" : "its values";
-    find("#words-said").textContent =
+    find("#words-text").textContent =
       `Each square is one of the ${grouped(n)} kept words, shown as ${what}, the most used first` +
       `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see which words' patches it inherits.`;
     const mosaic = find("#mosaic");
@@ -210,7 +210,7 @@
       return tile;
     }));
     const gone = line.pruned;
-    find("#pruned-said").textContent =
+    find("#pruned-text").textContent =
       `${grouped(line.n_pruned)} words were pruned. Above: a pruned word and its share of all patches; below: the word that inherits most of them, and the share it inherits.`;
     find("#pruned").replaceChildren(...gone.map(([id, mass, inheritor, part]) => element("span", {},
       thumb(fullFace(id)), element("span", { textContent: percent(mass) }), element("span", { textContent: "↓" }),
@@ -294,15 +294,15 @@
       });
     };
     if (shown.jpeg) {
-      const picture = new Image();
-      picture.onload = () => { pen.drawImage(picture, 0, 0, canvas.width, canvas.height); cells(); };
-      picture.src = `data:image/jpeg;base64,${shown.jpeg}`;
+      const photo = new Image();
+      photo.onload = () => { pen.drawImage(photo, 0, 0, canvas.width, canvas.height); cells(); };
+      photo.src = `data:image/jpeg;base64,${shown.jpeg}`;
     } else cells();
     const different = new Set(codes).size;
     const taken = guess ? ` The image shows ${shown.class} and is recognised as ${guess}.` : "";
-    const said = `With ${name}: ${grouped(codes.length)} patches are coded as ${grouped(different)} different words.${taken}`;
-    canvas.setAttribute("aria-label", `${shown.name}. ${said}`);
-    find(`#image-${role}-said`).textContent = said;
+    const text = `With ${name}: ${grouped(codes.length)} patches are coded as ${grouped(different)} different words.${taken}`;
+    canvas.setAttribute("aria-label", `${shown.name}. ${text}`);
+    find(`#image-${role}-text`).textContent = text;
   }
   find("#image-choice")?.addEventListener("change", drawImage);
 
