@@ -11,11 +11,12 @@ order, as often as it changes them (``Journal``).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw.inference._arrays import AnyArray, Float32, Int32, Int64, UInt8
 
 FAR = np.uint8(255)
 
@@ -37,11 +38,11 @@ class Index(NamedTuple):
     the others at ``starts[s, 2 w + 1]``.
     """
 
-    bags: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    entry_rows: NDArray[Any]
-    entry_ranks: NDArray[np.uint8]
+    bags: Int64
+    rows: Int64
+    starts: Int64
+    entry_rows: AnyArray
+    entry_ranks: UInt8
 
 
 class Descriptors(NamedTuple):
@@ -52,21 +53,21 @@ class Descriptors(NamedTuple):
     scores within ``margin`` are too close for float32.
     """
 
-    lists: NDArray[Any]
-    bag_of: NDArray[np.int32]
-    rank: NDArray[np.uint8]
-    code: NDArray[np.int32]
-    score: NDArray[np.float32]
-    margin: NDArray[np.float32]
+    lists: AnyArray
+    bag_of: Int32
+    rank: UInt8
+    code: Int32
+    score: Float32
+    margin: Float32
 
 
 class Counts(NamedTuple):
     """The histograms, ``(n_columns, n_bags)``, as shares of the bags' sizes or as counts."""
 
     as_counts: bool
-    sizes: NDArray[np.float32]
-    table: NDArray[np.float32]
-    touched: NDArray[np.uint8]
+    sizes: Float32
+    table: Float32
+    touched: UInt8
 
 
 class Move(NamedTuple):
@@ -76,32 +77,27 @@ class Move(NamedTuple):
     have their columns.
     """
 
-    removed: NDArray[np.int64]
-    removed_columns: NDArray[np.int64]
-    added: NDArray[np.int64]
-    added_columns: NDArray[np.int64]
-    column: NDArray[np.int32]
-    held: NDArray[np.int32]
+    removed: Int64
+    removed_columns: Int64
+    added: Int64
+    added_columns: Int64
+    column: Int32
+    held: Int32
 
 
 class Journal(NamedTuple):
     """What descriptors had before a move, in the order in which it changed them."""
 
-    rows: NDArray[np.int32]
-    ranks: NDArray[np.uint8]
-    codes: NDArray[np.int32]
+    rows: Int32
+    ranks: UInt8
+    codes: Int32
 
 
 # -- from scratch ----------------------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def invert(
-    lists: NDArray[Any],
-    starts: NDArray[np.int64],
-    rows: NDArray[Any],
-    ranks: NDArray[np.uint8],
-) -> None:
+def invert(lists: AnyArray, starts: Int64, rows: AnyArray, ranks: UInt8) -> None:
     """Write the inverted index of a segment; ``starts``, (2 n_words + 3,), is relative to it."""
     starts[:] = 0
     for i in range(lists.shape[0]):
@@ -121,12 +117,7 @@ def invert(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def first_kept(
-    lists: NDArray[Any],
-    column: NDArray[np.int32],
-    rank: NDArray[np.uint8],
-    code: NDArray[np.int32],
-    far: NDArray[np.int32],
-    tally: NDArray[np.int64],
+    lists: AnyArray, column: Int32, rank: UInt8, code: Int32, far: Int32, tally: Int64
 ) -> None:
     """Find each descriptor's first kept word; collect those without one.
 
@@ -154,13 +145,7 @@ def first_kept(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def fill(
-    code: NDArray[np.int32],
-    bag_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    sizes: NDArray[np.float32],
-    table: NDArray[np.float32],
-) -> None:
+def fill(code: Int32, bag_of: Int32, column: Int32, sizes: Float32, table: Float32) -> None:
     """Count every descriptor for its word, and divide."""
     table[:] = 0
     for i in range(len(code)):
@@ -169,7 +154,7 @@ def fill(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def to_counts(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
+def to_counts(sizes: Float32, table: Float32) -> None:
     """Turn shares of bags back into counts, exactly: see ``_add``."""
     for c in range(table.shape[0]):
         for b in range(table.shape[1]):
@@ -177,7 +162,7 @@ def to_counts(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def to_shares(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
+def to_shares(sizes: Float32, table: Float32) -> None:
     """Turn counts into shares of bags."""
     for c in range(table.shape[0]):
         for b in range(table.shape[1]):
@@ -188,14 +173,15 @@ def to_shares(sizes: NDArray[np.float32], table: NDArray[np.float32]) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True, inline="always")
-def _add(c: int, b: int, amount: float, counts: Counts) -> None:
+def _add(
+    c: int, b: int, amount: float, as_counts: bool, sizes: Float32, table: Float32, touched: UInt8
+) -> None:
     """Change a count of which the table has the share, or the count itself if ``as_counts``.
 
     The share of a count below 2²², times the size, is within half a unit of the count: no second
     table of counts is needed, and a move touches one place of memory instead of two.
     """
-    table, sizes, touched = counts.table, counts.sizes, counts.touched
-    if counts.as_counts:
+    if as_counts:
         table[c, b] += np.float32(amount)
     else:
         table[c, b] = (np.rint(table[c, b] * sizes[b]) + np.float32(amount)) / sizes[b]
@@ -211,7 +197,7 @@ def _remove_words(
     move: Move,
     descriptors: Descriptors,
     counts: Counts,
-    tally: NDArray[np.int64],
+    tally: Int64,
     journal: Journal,
     n_past: int,
 ) -> int:
@@ -219,14 +205,13 @@ def _remove_words(
 
     Those without one become far, without a word for now. Returns the entries of the journal.
     """
-    lists, rank, code, bag_of = (
-        descriptors.lists,
-        descriptors.rank,
-        descriptors.code,
-        descriptors.bag_of,
-    )
-    column, words, starts = move.column, move.removed, index.starts[segment]
-    first_row = index.rows[segment]
+    # Fields are taken out of their tuples before the loops, where each access would be counted.
+    lists, bag_of, rank, code, _, _ = descriptors
+    words, columns, _, _, column, _ = move
+    _, first_rows, all_starts, entry_rows, entry_ranks = index
+    as_counts, sizes, table, touched = counts
+    past_rows, past_ranks, past_codes = journal
+    starts, first_row = all_starts[segment], first_rows[segment]
     n_none = len(column) - 1
     n_ranked = lists.shape[1]
     last = 2 if tally[1] else 1
@@ -242,9 +227,9 @@ def _remove_words(
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
-                i = first_row + index.entry_rows[at]
+                i = first_row + entry_rows[at]
                 mine[n] = i
-                n += 1 if rank[i] == index.entry_ranks[at] else 0
+                n += 1 if rank[i] == entry_ranks[at] else 0
             e = stop
             for a in range(n):
                 # Lists lie far apart in memory. A batch is touched first, so that the reads
@@ -266,10 +251,10 @@ def _remove_words(
                         word = lists[i, r]
                         break
                 b = bag_of[i]
-                _add(move.removed_columns[j], b, -1, counts)
-                journal.rows[n_past] = i
-                journal.ranks[n_past] = rank[i]
-                journal.codes[n_past] = code[i]
+                _add(columns[j], b, -1, as_counts, sizes, table, touched)
+                past_rows[n_past] = i
+                past_ranks[n_past] = rank[i]
+                past_codes[n_past] = code[i]
                 n_past += 1
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
@@ -277,7 +262,7 @@ def _remove_words(
                 if here == FAR:
                     n_far += 1
                 else:
-                    _add(column[word], b, 1, counts)
+                    _add(column[word], b, 1, as_counts, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
     return n_past
@@ -290,7 +275,7 @@ def _add_words(
     move: Move,
     descriptors: Descriptors,
     counts: Counts,
-    tally: NDArray[np.int64],
+    tally: Int64,
     journal: Journal,
     n_past: int,
 ) -> int:
@@ -298,9 +283,12 @@ def _add_words(
 
     Returns the entries of the journal.
     """
-    rank, code, bag_of = descriptors.rank, descriptors.code, descriptors.bag_of
-    words, starts = move.added, index.starts[segment]
-    first_row = index.rows[segment]
+    _, bag_of, rank, code, _, _ = descriptors
+    _, _, words, columns, _, held = move
+    _, first_rows, all_starts, entry_rows, entry_ranks = index
+    as_counts, sizes, table, touched = counts
+    past_rows, past_ranks, past_codes = journal
+    starts, first_row = all_starts[segment], first_rows[segment]
     last = 2 if tally[1] else 1
     n_far = 0
     n_deep = 0
@@ -313,24 +301,24 @@ def _add_words(
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
                 mine[n] = at
-                n += 1 if index.entry_ranks[at] < rank[first_row + index.entry_rows[at]] else 0
+                n += 1 if entry_ranks[at] < rank[first_row + entry_rows[at]] else 0
             e = stop
             for a in range(n):
-                i = first_row + index.entry_rows[mine[a]]
+                i = first_row + entry_rows[mine[a]]
                 b = bag_of[i]
-                before = move.held[code[i]]
+                before = held[code[i]]
                 if before >= 0:
-                    _add(before, b, -1, counts)
-                here = index.entry_ranks[mine[a]]
-                journal.rows[n_past] = i
-                journal.ranks[n_past] = rank[i]
-                journal.codes[n_past] = code[i]
+                    _add(before, b, -1, as_counts, sizes, table, touched)
+                here = entry_ranks[mine[a]]
+                past_rows[n_past] = i
+                past_ranks[n_past] = rank[i]
+                past_codes[n_past] = code[i]
                 n_past += 1
                 n_far -= 1 if rank[i] == FAR else 0
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
                 code[i] = words[j]
-                _add(move.added_columns[j], b, 1, counts)
+                _add(columns[j], b, 1, as_counts, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
     return n_past
@@ -344,7 +332,7 @@ def follow_lists(
     move: Move,
     descriptors: Descriptors,
     counts: Counts,
-    tally: NDArray[np.int64],
+    tally: Int64,
     journal: Journal,
 ) -> tuple[int, int]:
     """Follow a move in segments ``begin`` to ``end`` as far as lists go.
@@ -363,36 +351,37 @@ def follow_lists(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def assign_words(
-    rows: NDArray[np.int32],
-    words: NDArray[np.int32],
-    move: Move,
-    descriptors: Descriptors,
-    counts: Counts,
+    rows: Int32, words: Int32, move: Move, descriptors: Descriptors, counts: Counts
 ) -> None:
     """Give far descriptors their new words."""
-    code = descriptors.code
+    _, bag_of, _, code, _, _ = descriptors
+    _, _, _, _, column, held = move
+    as_counts, sizes, table, touched = counts
     for a in range(len(rows)):
         i = rows[a]
-        b = descriptors.bag_of[i]
-        before = move.held[code[i]]
+        b = bag_of[i]
+        before = held[code[i]]
         if before >= 0:
-            _add(before, b, -1, counts)
-        _add(move.column[words[a]], b, 1, counts)
+            _add(before, b, -1, as_counts, sizes, table, touched)
+        _add(column[words[a]], b, 1, as_counts, sizes, table, touched)
         code[i] = words[a]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def restore(journal: Journal, move: Move, descriptors: Descriptors, counts: Counts) -> None:
     """Give descriptors the ranks and words of a journal, the last entry first."""
-    rank, code = descriptors.rank, descriptors.code
-    for a in range(len(journal.rows) - 1, -1, -1):
-        i = journal.rows[a]
-        b = descriptors.bag_of[i]
-        now = move.column[code[i]]
-        before = move.held[journal.codes[a]]
+    _, bag_of, rank, code, _, _ = descriptors
+    _, _, _, _, column, held = move
+    as_counts, sizes, table, touched = counts
+    rows, ranks, codes = journal
+    for a in range(len(rows) - 1, -1, -1):
+        i = rows[a]
+        b = bag_of[i]
+        now = column[code[i]]
+        before = held[codes[a]]
         if now >= 0:
-            _add(now, b, -1, counts)
+            _add(now, b, -1, as_counts, sizes, table, touched)
         if before >= 0:
-            _add(before, b, 1, counts)
-        rank[i] = journal.ranks[a]
-        code[i] = journal.codes[a]
+            _add(before, b, 1, as_counts, sizes, table, touched)
+        rank[i] = ranks[a]
+        code[i] = codes[a]

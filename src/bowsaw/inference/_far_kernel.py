@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from bowsaw.inference._arrays import AnyArray, Float32, Int8, Int32, Int64, UInt8
 from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR, Descriptors
 from bowsaw.nearest._ranking_kernel import comes_before
 from bowsaw.nearest._search_kernel import LOWEST, squared_distance
@@ -19,28 +19,28 @@ N_ACROSS = 64
 class Corpus(NamedTuple):
     """Descriptors and words as they are, and the mean word that products are relative to."""
 
-    values: NDArray[Any]
-    centre: NDArray[np.float32]
-    exact_words: NDArray[np.float32]
+    values: AnyArray
+    centre: Float32
+    exact_words: Float32
 
 
 class KeptWords(NamedTuple):
     """The kept words, ascending: relative to the mean word of the full codebook, and as is."""
 
-    positions: NDArray[np.int64]
-    words: NDArray[np.float32]
-    half_norms: NDArray[np.float32]
-    exact: NDArray[np.float32]
+    positions: Int64
+    words: Float32
+    half_norms: Float32
+    exact: Float32
 
 
 class AddedWords(NamedTuple):
     """The words that a move adds, as they are compared with far descriptors."""
 
-    positions: NDArray[np.int64]
-    words: NDArray[np.float32]
-    half_norms: NDArray[np.float32]
-    sketched: NDArray[np.float32]
-    slack: NDArray[np.float32]
+    positions: Int64
+    words: Float32
+    half_norms: Float32
+    sketched: Float32
+    slack: Float32
 
 
 class Slots(NamedTuple):
@@ -51,30 +51,30 @@ class Slots(NamedTuple):
     ``of_row`` is the slot of a descriptor, -1 for none.
     """
 
-    starts: NDArray[np.int64]
-    n_assigned: NDArray[np.int64]
-    of_row: NDArray[np.int32]
-    row: NDArray[np.int32]
-    code: NDArray[np.int32]
-    least: NDArray[np.float32]
-    rest: NDArray[np.float32]
-    sketch: NDArray[np.int8]
+    starts: Int64
+    n_assigned: Int64
+    of_row: Int32
+    row: Int32
+    code: Int32
+    least: Float32
+    rest: Float32
+    sketch: Int8
 
 
 class Changes(NamedTuple):
     """Far descriptors that lost their word; those an added word wins, with the score before."""
 
-    lost: NDArray[np.int32]
-    won: NDArray[np.int32]
-    winners: NDArray[np.int32]
-    won_from: NDArray[np.float32]
+    lost: Int32
+    won: Int32
+    winners: Int32
+    won_from: Float32
 
 
 # -- a search of all kept words --------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def centre_rows(corpus: Corpus, rows: NDArray[np.int32], out: NDArray[np.float32]) -> None:
+def centre_rows(corpus: Corpus, rows: Int32, out: Float32) -> None:
     """Write some descriptors relative to the mean word."""
     values, centre = corpus.values, corpus.centre
     ignored = 0.0
@@ -93,11 +93,8 @@ def centre_rows(corpus: Corpus, rows: NDArray[np.int32], out: NDArray[np.float32
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def best_of_rows(
-    products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    margin: NDArray[np.float32],
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    products: Float32, half_norms: Float32, rows: Int32, margin: Float32
+) -> tuple[Int32, Float32]:
     """Return each row's best word and its score, (n_words, n_rows) given; -1 where in doubt."""
     n_words, n_rows = products.shape
     code = np.zeros(n_rows, np.int32)
@@ -121,13 +118,13 @@ def best_of_rows(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def settle_doubts(
-    products: NDArray[np.float32],
+    products: Float32,
     kept: KeptWords,
-    rows: NDArray[np.int32],
-    margin: NDArray[np.float32],
-    best: NDArray[np.float32],
-    values: NDArray[Any],
-    code: NDArray[np.int32],
+    rows: Int32,
+    margin: Float32,
+    best: Float32,
+    values: AnyArray,
+    code: Int32,
 ) -> None:
     """Decide by exact distances where ``code`` is -1; the lowest word on a tie.
 
@@ -152,57 +149,59 @@ def settle_doubts(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def assign_slots(
-    rows: NDArray[np.int32],
+    rows: Int32,
     segment: int,
-    first_rows: NDArray[np.int64],
-    sketch: NDArray[np.int8],
-    rest: NDArray[np.float32],
-    rank: NDArray[np.uint8],
+    first_rows: Int64,
+    sketch: Int8,
+    rest: Float32,
+    rank: UInt8,
     slots: Slots,
 ) -> None:
     """Assign slots to the far ones of these descriptors that have none.
 
     They are in the order of segments, and none is before ``segment``.
     """
+    starts, n_assigned, of_row, slot_row, _, _, slot_rest, slot_sketch = slots
     for a in range(len(rows)):
         i = rows[a]
-        if rank[i] != FAR or slots.of_row[i] >= 0:
+        if rank[i] != FAR or of_row[i] >= 0:
             continue
         while i >= first_rows[segment + 1]:
             segment += 1
-        at = slots.starts[segment] + slots.n_assigned[segment]
-        slots.n_assigned[segment] += 1
-        slots.of_row[i] = at
-        slots.row[at] = i
-        slots.rest[at] = rest[i]
+        at = starts[segment] + n_assigned[segment]
+        n_assigned[segment] += 1
+        of_row[i] = at
+        slot_row[at] = i
+        slot_rest[at] = rest[i]
         row = sketch[i]
-        block = slots.sketch[at // N_ACROSS]
+        block = slot_sketch[at // N_ACROSS]
         for p in range(len(row)):
             block[p, at % N_ACROSS] = row[p]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def write_slots(rows: NDArray[np.int32], descriptors: Descriptors, slots: Slots) -> None:
+def write_slots(rows: Int32, descriptors: Descriptors, slots: Slots) -> None:
     """Write the words and scores of the far ones of these descriptors that have slots.
 
     Not of others: when a move is undone, a descriptor that was far before finds its slot unchanged.
     """
+    _, _, rank, code, score, margin = descriptors
+    _, _, of_row, _, slot_code, slot_least, _, _ = slots
     for a in range(len(rows)):
         i = rows[a]
-        at = slots.of_row[i]
-        if descriptors.rank[i] == FAR and at >= 0:
-            slots.code[at] = descriptors.code[i]
-            slots.least[at] = descriptors.score[i] - descriptors.margin[i]
+        at = of_row[i]
+        if rank[i] == FAR and at >= 0:
+            slot_code[at] = code[i]
+            slot_least[at] = score[i] - margin[i]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def without_slots(
-    rows: NDArray[np.int32], rank: NDArray[np.uint8], slots: Slots, out: NDArray[np.int32]
-) -> int:
+def without_slots(rows: Int32, rank: UInt8, slots: Slots, out: Int32) -> int:
     """Collect the far ones of these descriptors that have no slot."""
     n = 0
+    of_row = slots.of_row
     for a in range(len(rows)):
-        if rank[rows[a]] == FAR and slots.of_row[rows[a]] < 0:
+        if rank[rows[a]] == FAR and of_row[rows[a]] < 0:
             out[n] = rows[a]
             n += 1
     return n
@@ -212,10 +211,9 @@ def without_slots(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _product(corpus: Corpus, i: int, words: NDArray[np.float32], j: int) -> Any:
+def _product(values: AnyArray, i: int, centre: Float32, words: Float32, j: int) -> Any:
     total = np.float32(0)
-    row = corpus.values[i]
-    centre = corpus.centre
+    row = values[i]
     word = words[j]
     for d in range(len(row)):
         total += (np.float32(row[d]) - centre[d]) * word[d]
@@ -223,12 +221,7 @@ def _product(corpus: Corpus, i: int, words: NDArray[np.float32], j: int) -> Any:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _bounds(
-    sketch: NDArray[np.int8],
-    rest: NDArray[np.float32],
-    word: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
+def _bounds(sketch: Int8, rest: Float32, word: Float32, out: Float32) -> None:
     """Write bounds of the products of a word and a block, (n_directions, N_ACROSS) given.
 
     Four directions at a time, so that the sums are read and written a quarter as often.
@@ -254,7 +247,7 @@ def compare_added_words(
     end: int,
     added: AddedWords,
     corpus: Corpus,
-    column: NDArray[np.int32],
+    column: Int32,
     descriptors: Descriptors,
     slots: Slots,
     changes: Changes,
@@ -267,8 +260,11 @@ def compare_added_words(
     scores too close for float32 are settled by exact distances, and on a tie the lower position
     wins. Slots whose descriptors are no longer far are skipped. Returns the numbers of both.
     """
-    rank, score, margin = descriptors.rank, descriptors.score, descriptors.margin
-    values = corpus.values
+    _, _, rank, _, score, margin = descriptors
+    values, centre, exact_words = corpus
+    positions, words, half_norms, sketched, slack = added
+    starts, n_assigned, _, slot_row, slot_code, slot_least, slot_rest, slot_sketch = slots
+    lost, won, winners, won_from = changes
     bounds = np.empty(N_ACROSS, np.float32)
     found = np.empty(BLOCK_ROWS + 1, np.int64)
     # The index into ``won`` of each slot, from the first slot of a block on.
@@ -276,57 +272,55 @@ def compare_added_words(
     ignored = 0.0
     n_won = 0
     for s in range(begin, end):
-        last = slots.starts[s] + slots.n_assigned[s]
-        for first in range(slots.starts[s], last, BLOCK_ROWS):
+        last = starts[s] + n_assigned[s]
+        for first in range(starts[s], last, BLOCK_ROWS):
             stop = first + BLOCK_ROWS if first + BLOCK_ROWS < last else last
             # Appending always and counting only some avoids unpredictable branches.
             n = 0
             for at in range(first, stop):
                 found[n] = at
-                n += 1 if column[slots.code[at]] < 0 else 0
+                n += 1 if column[slot_code[at]] < 0 else 0
             for a in range(n):
-                changes.lost[n_lost] = slots.row[found[a]]
-                n_lost += 1 if rank[slots.row[found[a]]] == FAR else 0
+                lost[n_lost] = slot_row[found[a]]
+                n_lost += 1 if rank[slot_row[found[a]]] == FAR else 0
             entry[:] = -1
-            for j in range(len(added.positions)):
-                ahead_by = added.slack[j]
-                half_norm = added.half_norms[j]
+            for j in range(len(positions)):
+                ahead_by = slack[j]
+                half_norm = half_norms[j]
                 n = 0
                 for at in range(first, stop, N_ACROSS):
                     some = slice(at, at + N_ACROSS)
-                    _bounds(
-                        slots.sketch[at // N_ACROSS], slots.rest[some], added.sketched[j], bounds
-                    )
-                    least = slots.least[some]
+                    _bounds(slot_sketch[at // N_ACROSS], slot_rest[some], sketched[j], bounds)
+                    least = slot_least[some]
                     for b in range(N_ACROSS if at + N_ACROSS < stop else stop - at):
                         found[n] = at + b
                         n += 1 if bounds[b] + ahead_by - half_norm >= least[b] else 0
                 for a in range(n):
                     if a % BATCH == 0:
                         for ahead in range(a, a + BATCH if a + BATCH < n else n):
-                            i = slots.row[found[ahead]]
+                            i = slot_row[found[ahead]]
                             ignored += float(values[i, 0])
                             ignored += float(values[i, values.shape[1] // 2])
                         if ignored == np.inf:
                             break
                     at = found[a]
-                    i = slots.row[at]
-                    value = _product(corpus, i, added.words, j) - half_norm
-                    if value < slots.least[at] or rank[i] != FAR or column[slots.code[at]] < 0:
+                    i = slot_row[at]
+                    value = _product(values, i, centre, words, j) - half_norm
+                    if value < slot_least[at] or rank[i] != FAR or column[slot_code[at]] < 0:
                         continue
                     if value > score[i] + margin[i] or comes_before(
                         values[i].astype(np.float32),
-                        corpus.exact_words,
-                        added.positions[j],
-                        slots.code[at],
+                        exact_words,
+                        positions[j],
+                        slot_code[at],
                     ):
                         if entry[at - first] < 0:
                             entry[at - first] = n_won
-                            changes.won[n_won] = i
-                            changes.won_from[n_won] = score[i]
+                            won[n_won] = i
+                            won_from[n_won] = score[i]
                             n_won += 1
-                        changes.winners[entry[at - first]] = added.positions[j]
+                        winners[entry[at - first]] = positions[j]
                         score[i] = value
-                        slots.code[at] = added.positions[j]
-                        slots.least[at] = value - margin[i]
+                        slot_code[at] = positions[j]
+                        slot_least[at] = value - margin[i]
     return n_lost, n_won

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
-from numpy.typing import NDArray
+
+from bowsaw.inference._arrays import AnyArray, Float32, Float64, Int64, UInt16
 
 N_OCTAVES = 63
 """The smallest weight in 16 bits is 2 to the minus this."""
@@ -45,7 +46,7 @@ def _weight(code: Any) -> Any:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def pack(weights: NDArray[np.float32], start: int, codes: NDArray[np.uint16]) -> None:
+def pack(weights: Float32, start: int, codes: UInt16) -> None:
     """Write weights (n_words, n_rows) in 16 bits, rounded to nearest, to rows ``start`` onwards.
 
     What is below 2⁻⁶³ becomes 2⁻⁶³, which is code 0.
@@ -62,11 +63,7 @@ def pack(weights: NDArray[np.float32], start: int, codes: NDArray[np.uint16]) ->
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def exact_weights(
-    columns: NDArray[np.float64],
-    words: NDArray[np.float64],
-    factor: float,
-    start: int,
-    out: NDArray[np.float64],
+    columns: Float64, words: Float64, factor: float, start: int, out: Float64
 ) -> None:
     """Write exp(−factor · (distance² − that of the nearest word)) to rows ``start`` onwards.
 
@@ -95,12 +92,7 @@ def exact_weights(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def add_columns(
-    codes: NDArray[Any],
-    words: NDArray[np.int64],
-    sign: float,
-    start: int,
-    high: NDArray[np.float64],
-    low: NDArray[np.float64],
+    codes: AnyArray, words: Int64, sign: float, start: int, high: Float64, low: Float64
 ) -> None:
     """Add ``sign`` times the weights of some words to the totals of rows ``start`` onwards.
 
@@ -120,12 +112,7 @@ def add_columns(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def invert(
-    high: NDArray[np.float64],
-    low: NDArray[np.float64],
-    least: float,
-    inverse: NDArray[Any],
-) -> int:
+def invert(high: Float64, low: Float64, least: float, inverse: AnyArray) -> int:
     """Write 1 / total, or 0 where the total is below ``least``; return how many are.
 
     Totals are brought to their one normal form, ``high`` being the sum rounded.
@@ -143,14 +130,14 @@ def invert(
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def pool_columns(
-    codes: NDArray[Any],
-    words: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    codes: AnyArray,
+    words: Int64,
+    columns: Int64,
+    offsets: Int64,
     first_bag: int,
     last_bag: int,
-    inverse: NDArray[Any],
-    table: NDArray[Any],
+    inverse: AnyArray,
+    table: AnyArray,
 ) -> None:
     """Write the means over each bag of weight · inverse to ``table[column of the word, bag]``.
 
@@ -201,11 +188,7 @@ def pool_columns(
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def pool_runs(
-    weights: NDArray[Any],
-    total: NDArray[Any],
-    limits: NDArray[np.int64],
-    first_run: int,
-    sums: NDArray[np.float64],
+    weights: AnyArray, total: AnyArray, limits: Int64, first_run: int, sums: Float64
 ) -> None:
     """Add each run's weights / total to ``sums`` (n_words, n_runs).
 
@@ -224,13 +207,7 @@ def pool_runs(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def add_means(
-    sums: NDArray[np.float64],
-    columns: NDArray[np.int64],
-    bags: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    table: NDArray[Any],
-) -> None:
+def add_means(sums: Float64, columns: Int64, bags: Int64, counts: Int64, table: AnyArray) -> None:
     """Add ``sums`` (n_words, n_runs) over the bags' counts to ``table[columns, bags]``."""
     for j in range(len(columns)):
         for r in range(len(bags)):

@@ -6,22 +6,23 @@ like that of a pruned word.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw.inference._arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, UInt16
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def mix_columns(
-    full: NDArray[np.float32],
-    words: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    table: NDArray[np.float32],
+    full: Float32,
+    words: Int64,
+    columns: Int64,
+    starts: Int64,
+    sources: Int64,
+    weights: Float64,
+    table: Float32,
 ) -> None:
     """Write each word's own row of ``full`` plus the weighted rows of its sources, in order.
 
@@ -61,7 +62,7 @@ def mix_columns(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def gather_by_dim(words: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+def gather_by_dim(words: Float32, chosen: Int64) -> Float32:
     """Return some words with dimensions down and words across, as distances are vectorised."""
     out = np.empty((words.shape[1], chosen.shape[0]), np.float32)
     for j in range(chosen.shape[0]):
@@ -71,9 +72,7 @@ def gather_by_dim(words: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDAr
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def squared_distances(
-    row: NDArray[np.float32], by_dim: NDArray[np.float32], total: NDArray[np.float64]
-) -> None:
+def squared_distances(row: Float32, by_dim: Float32, total: Float64) -> None:
     """Write the squared distance to each column, summed in the order of the dimensions.
 
     The bits are those of ``nearest``'s exact distances, so that both agree on every order.
@@ -89,12 +88,7 @@ def squared_distances(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def nearest_among(
-    own: int,
-    words: NDArray[np.float32],
-    chosen: NDArray[np.int64],
-    by_dim: NDArray[np.float32],
-    n_wanted: int,
-    out: NDArray[np.int32],
+    own: int, words: Float32, chosen: Int64, by_dim: Float32, n_wanted: int, out: Int32
 ) -> float:
     """Write the ``n_wanted`` nearest of the chosen words but for ``own``, nearest first.
 
@@ -118,9 +112,7 @@ def nearest_among(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def walk_list(
-    ranked: NDArray[Any], alive: NDArray[np.bool_], n_wanted: int, out: NDArray[np.int32]
-) -> int:
+def walk_list(ranked: AnyArray, alive: Bools, n_wanted: int, out: Int32) -> int:
     """Write the first ``n_wanted`` words of a list that are alive.
 
     Returns the rank of the last, or the length of the list where it does not hold as many.
@@ -145,24 +137,18 @@ class Survivors(NamedTuple):
     and ``farthest`` is the squared distance of the last one.
     """
 
-    words: NDArray[np.float32]
-    ranked: NDArray[Any]
-    starts: NDArray[np.int64]
-    listers: NDArray[np.int32]
-    ranks: NDArray[np.uint16]
-    nearest: NDArray[np.int32]
-    reach: NDArray[np.int32]
-    farthest: NDArray[np.float64]
+    words: Float32
+    ranked: AnyArray
+    starts: Int64
+    listers: Int32
+    ranks: UInt16
+    nearest: Int32
+    reach: Int32
+    farthest: Float64
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def find_stale(
-    removed: NDArray[np.int64],
-    added: NDArray[np.int64],
-    alive: NDArray[np.bool_],
-    n_nearest: int,
-    s: Survivors,
-) -> NDArray[np.int64]:
+def find_stale(removed: Int64, added: Int64, alive: Bools, n_nearest: int, s: Survivors) -> Int64:
     """Return the pruned words whose nearest survivors a move may change, ascending."""
     n_words = s.nearest.shape[0]
     gone = np.zeros(n_words + 1, np.bool_)
@@ -193,13 +179,7 @@ def find_stale(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def renew(
-    stale: NDArray[np.int64],
-    alive: NDArray[np.bool_],
-    n_nearest: int,
-    s: Survivors,
-    touched: NDArray[np.bool_],
-) -> None:
+def renew(stale: Int64, alive: Bools, n_nearest: int, s: Survivors, touched: Bools) -> None:
     """Find the nearest survivors of the stale words; mark every word that joined or left them."""
     n_listed = s.ranked.shape[1]
     before = np.empty(n_nearest, np.int32)
@@ -228,9 +208,7 @@ def renew(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def list_sources(
-    words: NDArray[np.int64], nearest: NDArray[np.int32], n_nearest: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def list_sources(words: Int64, nearest: Int32, n_nearest: int) -> tuple[Int64, Int64]:
     """Return the pruned words that give to each of ``words``: starts and ascending sources."""
     n_words = nearest.shape[0]
     place = np.full(n_words + 1, -1, np.int64)
@@ -256,13 +234,13 @@ def list_sources(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def neighbours_in_turn(
-    order: NDArray[np.int64],
-    words: NDArray[np.float32],
-    ranked: NDArray[Any],
-    alive: NDArray[np.bool_],
+    order: Int64,
+    words: Float32,
+    ranked: AnyArray,
+    alive: Bools,
     neighbours: int,
     return_words: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64, Int32]:
     """Return each word's nearest words alive when its turn comes: starts and targets.
 
     Words leave in turn, or return once their neighbours are found. ``alive`` is changed.
@@ -293,15 +271,15 @@ def neighbours_in_turn(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def weigh_samples(
-    words: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    shares: NDArray[np.float32],
-    n_samples: NDArray[np.int64],
-    priors: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    sources: NDArray[np.int64],
+    words: Int64,
+    columns: Int32,
+    shares: Float32,
+    n_samples: Int64,
+    priors: Float64,
+    starts: Int64,
+    sources: Int64,
     n_nearest: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Int64, Int64, Float64]:
     """Return what each word gives to ``words``: by its samples and, as a prior, by Eq. 6.
 
     ``shares[columns[j]]`` are the shares of every word's samples that word j takes; ``starts`` and

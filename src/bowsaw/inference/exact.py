@@ -202,7 +202,7 @@ class ExactState(HistogramState):
         n_segments = len(self._tally)
         n_jobs = effective_jobs(self._n_jobs) if threads else 1
         n_pieces = min(n_segments, 1 if n_jobs == 1 else 2 * n_jobs)
-        limits = np.linspace(0, n_segments, n_pieces + 1).astype(int).tolist()
+        limits = [k * n_segments // n_pieces for k in range(n_pieces + 1)]
         with single_threaded_blas():
             for _ in ordered_map(lambda part: work(*part), pairwise(limits), n_jobs):
                 pass
