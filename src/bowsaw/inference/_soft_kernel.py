@@ -1,8 +1,8 @@
-"""Soft codes kept as weights, words down and descriptors across: arrays in, arrays out.
+"""Soft codes as weights, words down and descriptors across: arrays in, arrays out.
 
 A stored entry is a float64 weight, or a weight from 2⁻⁶³ to 1 in 16 bits: 6 bits of octave and 10
 of mantissa. Those 16 bits are the ones in the middle of a float32, so decoding is a shift and an
-addition. Whole loops are compiled for either kind from one source; ``weight`` tells them apart.
+addition. Loops are compiled for both from one source; ``weight`` is where they differ.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def pool_columns(
     """Write the means over each bag of weight · inverse to ``table[column of the word, bag]``.
 
     ``inverse`` begins with the first row of ``first_bag``. Four words at a time share the reading
-    of ``inverse`` and the end of the loop, which is not a whole vector; where fewer are left the
-    last is computed again, so that every word is summed in the same way wherever it stands.
+    of ``inverse`` and the end of the loop, which is not a full vector; where fewer are left the
+    last is computed again, so that every word is summed in the same way wherever it is.
     """
     last = len(words) - 1
     base = offsets[first_bag]
@@ -154,10 +154,7 @@ def pool_columns(
         j3 = j + 3 if j + 3 < last else last
         for bag in range(first_bag, last_bag):
             end = offsets[bag + 1]
-            s0 = 0.0
-            s1 = 0.0
-            s2 = 0.0
-            s3 = 0.0
+            s0 = s1 = s2 = s3 = 0.0
             for begin in range(offsets[bag], end, SEGMENT):
                 stop = begin + SEGMENT if begin + SEGMENT < end else end
                 c0 = codes[words[j], begin:stop]
@@ -165,10 +162,7 @@ def pool_columns(
                 c2 = codes[words[j2], begin:stop]
                 c3 = codes[words[j3], begin:stop]
                 part = inverse[begin - base : stop - base]
-                p0 = zero
-                p1 = zero
-                p2 = zero
-                p3 = zero
+                p0 = p1 = p2 = p3 = zero
                 for i in range(stop - begin):
                     r = part[i]
                     p0 += weight(c0[i]) * r
@@ -184,31 +178,3 @@ def pool_columns(
             table[columns[j1], bag] = s1 / count
             table[columns[j2], bag] = s2 / count
             table[columns[j3], bag] = s3 / count
-
-
-@njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def pool_runs(
-    weights: AnyArray, total: AnyArray, limits: Int64, first_run: int, sums: Float64
-) -> None:
-    """Add each run's weights / total to ``sums`` (n_words, n_runs).
-
-    ``weights`` is (n_words, n_rows); the rows from ``limits[r]`` to ``limits[r + 1]`` belong to run
-    ``first_run + r``.
-    """
-    inverse = 1.0 / total.astype(np.float64)
-    for j in range(len(weights)):
-        for r in range(len(limits) - 1):
-            part = weights[j, limits[r] : limits[r + 1]]
-            scale = inverse[limits[r] : limits[r + 1]]
-            summed = 0.0
-            for i in range(len(part)):
-                summed += part[i] * scale[i]
-            sums[j, first_run + r] += summed
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def add_means(sums: Float64, columns: Int64, bags: Int64, counts: Int64, table: AnyArray) -> None:
-    """Add ``sums`` (n_words, n_runs) over the bags' counts to ``table[columns, bags]``."""
-    for j in range(len(columns)):
-        for r in range(len(bags)):
-            table[columns[j], bags[r]] += sums[j, r] / counts[bags[r]]

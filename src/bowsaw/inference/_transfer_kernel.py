@@ -38,14 +38,9 @@ def mix_columns(
         last = starts[j + 1]
         whole = last - (last - starts[j]) % 4
         for e in range(starts[j], whole, 4):
-            r0 = full[sources[e]]
-            r1 = full[sources[e + 1]]
-            r2 = full[sources[e + 2]]
-            r3 = full[sources[e + 3]]
-            w0 = weights[e]
-            w1 = weights[e + 1]
-            w2 = weights[e + 2]
-            w3 = weights[e + 3]
+            r0, r1 = full[sources[e]], full[sources[e + 1]]
+            r2, r3 = full[sources[e + 2]], full[sources[e + 3]]
+            w0, w1, w2, w3 = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
             for i in range(n_bags):
                 total[i] = total[i] + w0 * r0[i] + w1 * r1[i] + w2 * r2[i] + w3 * r3[i]
         for e in range(whole, last):

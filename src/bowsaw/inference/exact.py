@@ -1,9 +1,8 @@
 """Hard coding, exactly: each descriptor's code is the first kept word of its ranked list.
 
 **The problem.** Λ of the paper's Eq. 3 is the share of a pruned word's mass that each survivor
-takes: P(second nearest = k | nearest = l), and for a set of pruned words P(first survivor = k |
-nearest = l). The paper approximates it (Eq. 6), for lack of the integral. With descriptors at hand
-no integral is needed: a descriptor goes to the first survivor of its ranked list, and moving
+takes: P(first survivor = k | nearest = l). The paper approximates it (Eq. 6). With descriptors at
+hand no integral is needed: a descriptor goes to the first survivor of its ranked list, and moving
 descriptors one by one is exact re-encoding. This departs from the paper, which does not look at
 descriptors again; ``uniform`` is its way.
 
@@ -387,10 +386,7 @@ def inverted(
 
 
 def cut(offsets: NDArray[np.int64]) -> list[int]:
-    """Return where segments begin and end, as numbers of bags: at most 65 536 descriptors each.
-
-    A bag that is larger than that is a segment by itself.
-    """
+    """Return where segments begin and end: whole bags, at most ``SEGMENT_ROWS`` descriptors."""
     cuts = [0]
     for bag in range(1, len(offsets)):
         if offsets[bag] - offsets[cuts[-1]] > SEGMENT_ROWS and bag - 1 > cuts[-1]:

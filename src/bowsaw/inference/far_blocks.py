@@ -21,8 +21,7 @@ the word of each descriptor and the score that another word must reach.
   undone before. It keeps the slot when it is no longer far; its rank shows that. Nothing is moved.
 - When slots run out or more than half are out of use, all are assigned again.
 
-The slot of a descriptor changes only the order of the work. Memory: 48 bytes per slot and 4 per
-descriptor.
+Memory: 48 bytes per slot and 4 per descriptor.
 """
 
 from __future__ import annotations
@@ -115,11 +114,7 @@ class Sketch:
 
 
 class FarBlocks:
-    """Slots for the far descriptors of every segment; at first they are empty.
-
-    ``n_far`` descriptors per segment need a slot at once, and the next move brings at most
-    ``n_coming`` more. ``descriptors`` are the live arrays of the state.
-    """
+    """Slots for ``n_far`` descriptors per segment and ``n_coming`` of the next move."""
 
     def __init__(
         self,

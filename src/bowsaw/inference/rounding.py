@@ -64,8 +64,8 @@ def score_log_error(
 ) -> NDArray[np.float64]:
     """Return how far the logarithm of a weight is off that comes from scores in float32.
 
-    ``norms`` are those of centred descriptors and ``largest`` that of the words, in stored units.
-    Weights from 2 to the minus ``octaves`` up are meant.
+    For weights of at least 2 to the minus ``octaves``. ``norms`` are those of centred descriptors
+    and ``largest`` that of the words, in stored units.
     """
     score = sum_error(n_dims + 6) * (norms + largest) * largest + (n_dims + 6) * search.SMALLEST
     exponent = 4 * UNIT * octaves * np.log(2.0) + _EXP2_ERROR

@@ -13,8 +13,7 @@ share of them whose first survivor is k: no geometry, any number of dimensions, 
 ``empirical``
     Training descriptors by their nearest word, all or a sample of each word's.
 
-Every word has a random stream named after its id: its samples do not depend on the other words, on
-their order, or on the number of threads.
+Every word has a random stream named after its id: its samples depend on nothing else.
 
 **Spread of descriptors.** From the residuals r = x − c of descriptors from their nearest words:
 σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I
@@ -33,7 +32,7 @@ stay with their word, so Λ is the identity there.
 
 **Cost.** Of a move: that of an exact state of all samples, and a multiply-add per bag for each
 nonzero of Λ in the changed columns. Memory: the samples with their ranked lists, and 8 bytes per
-pair of words; for a shared covariance, 2¹⁷ residuals.
+pair of words.
 """
 
 from __future__ import annotations
@@ -75,7 +74,6 @@ class SampledState(TransferState):
         self,
         codebook: Codebook,
         full: ArrayLike,
-        *,
         n_descriptors: ArrayLike | None,
         bags: Bags | None,
         neighbours: int,
@@ -135,14 +133,8 @@ class GaussianState(SampledState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    full : array-like of shape (n_bags, n_words)
-        Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
-    n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors per bag, for ``variance``; those of ``bags`` by default.
-    bags : Bags, optional
-        The corpus itself, for ``fidelity``.
+    codebook, full, n_descriptors, bags, n_jobs
+        As for :class:`TransferState`.
     n_samples : int, default=200
         Points drawn per word.
     sigma : float or None, default=None
@@ -158,8 +150,6 @@ class GaussianState(SampledState):
         Of that ``uniform``.
     random_state : int, RandomState or None, default=0
         Draws the samples.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Examples
     --------
@@ -186,14 +176,7 @@ class GaussianState(SampledState):
         random_state: Any = 0,
         n_jobs: int | None = -1,
     ) -> None:
-        super().__init__(
-            codebook,
-            full,
-            n_descriptors=n_descriptors,
-            bags=bags,
-            neighbours=neighbours,
-            n_jobs=n_jobs,
-        )
+        super().__init__(codebook, full, n_descriptors, bags, neighbours, n_jobs)
         source = bags if learn_from is None else learn_from
         if covariance == "isotropic":
             root = sigma_or_estimate(sigma, codebook, source, n_jobs) * np.eye(codebook.n_dims)
@@ -217,14 +200,8 @@ class EmpiricalState(SampledState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    full : array-like of shape (n_bags, n_words)
-        Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
-    n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors per bag, for ``variance``; those of ``bags`` by default.
-    bags : Bags, optional
-        The corpus itself, for ``fidelity``.
+    codebook, full, n_descriptors, bags, n_jobs
+        As for :class:`TransferState`.
     n_samples : int or None, default=None
         Most descriptors per word, drawn without repetition; None for all.
     learn_from : Bags, optional
@@ -235,8 +212,6 @@ class EmpiricalState(SampledState):
         Of that ``uniform``.
     random_state : int, RandomState or None, default=0
         Draws the descriptors.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Examples
     --------
@@ -261,14 +236,7 @@ class EmpiricalState(SampledState):
         random_state: Any = 0,
         n_jobs: int | None = -1,
     ) -> None:
-        super().__init__(
-            codebook,
-            full,
-            n_descriptors=n_descriptors,
-            bags=bags,
-            neighbours=neighbours,
-            n_jobs=n_jobs,
-        )
+        super().__init__(codebook, full, n_descriptors, bags, neighbours, n_jobs)
         source = bags if learn_from is None else learn_from
         if source is None:
             raise DataError(
@@ -333,7 +301,7 @@ def empirical_samples(
 ) -> Bags:
     """Return the descriptors of each word, one bag per word: all, or a sample of ``n_samples``.
 
-    Descriptors keep their order; ``bags`` may lie on disk, and are read twice.
+    Descriptors keep their order; ``bags`` may lie on disk.
     """
     codes = nearest_words(bags, codebook.words_for(bags), n_jobs=n_jobs)
     order = np.argsort(codes, kind="stable")

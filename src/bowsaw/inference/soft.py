@@ -19,8 +19,8 @@ read in long runs.
   bag's mean. Weights below 2⁻⁶³ count as that. Products in float32 as in soft coding.
 - ``float64``: differences and exponentials in float64, histograms in float64.
 
-Weights of more than ``max_bytes`` lie in a memory-mapped file, which is removed with the last state
-that uses it. The numbers are the same.
+Weights of more than ``max_bytes`` lie in a memory-mapped file without a name, which the system
+removes with the last state that uses it. The numbers are the same.
 
 **Totals do not drift.** Each is kept as an unevaluated sum of two float64 (``add_columns``). In 16
 bits a weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this arithmetic is exact:
@@ -31,8 +31,6 @@ after any moves a total equals that of ``reset``. In float64 each addition errs 
 than what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits (what was cut off could then be
 2⁻¹³ of it), or 2⁴⁴ times the error of the sum in float64, the descriptor is encoded again with the
 kept words, relative to the nearest of them: never 0/0, and at worst about the cost of re-encoding.
-On dense SIFT with 1000 words that is at most one descriptor in 400 with 20 words kept at sharpness
-40, but one in six with 100 kept at sharpness 160.
 
 **The bound** of a bag is the mean over its descriptors of what ``rounding`` proves for distances,
 storage and cut weights, and of the sums: γ(min(rows, 1024) + 5), and γ(n_kept + 5) for the share
@@ -47,7 +45,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -151,8 +148,7 @@ class SoftState(HistogramState):
         self._factor = score_factor(self.sharpness, bags.scale)
         shape, dtype = (codebook.n_words, bags.n_descriptors), np.dtype(storage)
         self.on_disk = shape[0] * shape[1] * dtype.itemsize > max_bytes
-        make = _mapped if self.on_disk else _in_memory
-        self._codes: NDArray[Any] = make(shape, dtype, folder)
+        self._codes = _mapped(shape, dtype, folder) if self.on_disk else np.empty(shape, dtype)
         self._scores = WordScores(self._words)
         self._code_error = self._weigh(bags, verbose)
         self._high = np.zeros(bags.n_descriptors)
@@ -292,10 +288,10 @@ class SoftState(HistogramState):
             for block, total in self._weights(np.concatenate(found), words, scores):
                 first = int(np.searchsorted(ends, done, side="right")) - 1
                 last = int(np.searchsorted(ends, done + len(total)))
-                runs = np.clip(ends[first : last + 1] - done, 0, len(total))
-                kernel.pool_runs(block, total, runs, first, sums)
+                runs = np.maximum(ends[first:last] - done, 0)
+                sums[:, first:last] += np.add.reduceat(block / total, runs, axis=1)
                 done += len(total)
-            kernel.add_means(sums, columns, some, counts, self._table)
+            self._table[np.ix_(columns, some)] += sums / counts[some]
 
         with single_threaded_blas():
             for _ in ordered_map(one, np.split(filled, begins[1:]), self._n_jobs, ahead=8):
@@ -310,7 +306,7 @@ class SoftState(HistogramState):
             for block, products in scores.blocks(rows):
                 total = np.empty(len(block), dtype=np.float32)
                 weigh(products, scores.half_norms, self._factor, total)
-                yield products, total
+                yield products, total.astype(np.float64)
             return
         wide = self._words[words].astype(np.float64)
         for start in range(0, len(rows), RECODE_ROWS):
@@ -341,14 +337,10 @@ class SoftState(HistogramState):
         return soft_histograms(bags, words, self.sharpness, n_jobs=self._n_jobs)
 
 
-def _in_memory(shape: tuple[int, int], dtype: np.dtype[Any], folder: Any) -> NDArray[Any]:
-    return np.empty(shape, dtype=dtype)
-
-
 def _mapped(
     shape: tuple[int, int], dtype: np.dtype[Any], folder: str | os.PathLike[str] | None
 ) -> NDArray[Any]:
-    """Return a new memory-mapped array; its file is removed with the last user."""
+    """Return a new memory-mapped array; its file has no name and goes with its last user."""
     parent = Path(tempfile.gettempdir() if folder is None else folder)
     if not parent.is_dir():
         raise ParameterError(f"folder must be an existing folder; got {str(parent)!r}.")
@@ -359,18 +351,8 @@ def _mapped(
             f"the soft state needs {n_bytes} bytes on disk, and {parent} has {free} free. Give "
             "another folder=, or use fewer words or bags."
         )
-    own = Path(tempfile.mkdtemp(prefix="bowsaw-soft-", dir=parent))
-    try:
-        path = own / "weights"
-        with translate_enospc(path), path.open("wb") as file:
-            # Reserved now: a page that cannot be written later would kill the process.
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
-            else:
-                file.truncate(n_bytes)
-        array = np.memmap(path, dtype=dtype, mode="r+", shape=shape)
-    except BaseException:
-        shutil.rmtree(own, ignore_errors=True)
-        raise
-    weakref.finalize(array, shutil.rmtree, own, ignore_errors=True)
-    return array
+    with translate_enospc(parent), tempfile.TemporaryFile(dir=parent) as file:
+        # Reserved now: a page that cannot be written later would kill the process.
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)

@@ -1,10 +1,8 @@
 """One interface for every way of inferring histograms: a state, not a function.
 
 **The problem.** A search tries thousands of subsets of words and needs the histograms of each. A
-state holds the histograms of a corpus under the kept words of a codebook and follows moves:
-``reset`` starts from scratch, ``swap`` costs what it touches, ``undo`` takes the last swap back.
-Scores and searches use this interface only. An implementation is a subclass with ``_begin``,
-``_follow`` and ``_code``.
+state follows moves: ``reset`` starts from scratch, ``swap`` costs what it touches, ``undo`` takes
+the last swap back. A subclass fills in ``_begin``, ``_follow`` and ``_code``.
 
 **Columns** live in slots. An added word takes the column of a removed word, so ``histograms`` is a
 view that costs nothing to read. If more words are removed than added, the last columns move into

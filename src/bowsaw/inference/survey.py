@@ -8,17 +8,13 @@ the words kept and the machine, so it is measured there: for one set of kept wor
 
 - *The error.* Re-encoding of sampled bags against what the state infers (``fidelity``), after all
   the timed moves and their way back: a state that follows moves badly shows it here.
-- *A move.* The median time of ``swap`` with random words, the same for every way. Each move begins
-  at the kept words that were asked for.
-- *Re-encoding.* The median of three passes over the same bags with the same kept words and as many
-  threads, after a first one; once for all ways, because it does not depend on them.
+- *A move.* The median time of ``swap`` with random words, the same for every way.
+- *Re-encoding.* The median of three passes over the same bags with the same kept words and threads.
 - *The build.* From the bags to a state. Ways that infer from the full histograms share them, and
-  each counts the time that making them took. Compiled kernels are loaded before any clock runs, by
-  a run with a few words and bags.
+  each counts the time that making them took. Kernels are loaded before any clock runs.
 
 **Refusals.** A way may refuse the data, such as too many dimensions. When all ways are surveyed a
-refusal is a result like any other, kept with its reason and with what was measured before it; when
-a way was asked for by name it is an error, and the rows before it stay.
+refusal is a result, kept with its reason; when a way was asked for by name it is an error.
 """
 
 from __future__ import annotations
@@ -87,14 +83,7 @@ def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
 
 
 def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return the ids of random words to keep, in the codebook's order, ``(n_kept,)``.
-
-    Examples
-    --------
-    >>> from bowsaw import Codebook
-    >>> len(draw_words(Codebook([[0.0], [1.0], [2.0]]), 2))
-    2
-    """
+    """Return the ids of random words to keep, in the codebook's order, ``(n_kept,)``."""
     n_words = codebook.n_words
     if not 1 <= n_kept < n_words:
         raise ParameterError(
@@ -134,16 +123,13 @@ class Measurement:
 
     def record(self) -> dict[str, Any]:
         """Return plain data, as JSON holds it."""
-        return {
+        way = {
             "way": self.way.name,
             "transfer": self.way.transfer,
             "options": dict(self.way.options),
-            "fidelity": None if self.fidelity is None else self.fidelity.record(),
-            "build_seconds": self.build_seconds,
-            "n_bytes": self.n_bytes,
-            "move_seconds": self.move_seconds,
-            "refusal": self.refusal,
         }
+        fidelity = None if self.fidelity is None else self.fidelity.record()
+        return {**vars(self), **way, "fidelity": fidelity}
 
 
 class Survey:
@@ -182,10 +168,6 @@ class Survey:
         Time to re-encode the corpus with the kept words; None until a way was timed.
     kept : ndarray of int64, shape (n_kept,)
         The ids of the kept words, in the codebook's order.
-    n_bags : int
-        Bags in the corpus.
-    move_size : int
-        Words that a timed move replaces.
 
     Examples
     --------
@@ -234,12 +216,7 @@ class Survey:
     def run(self, ways: Sequence[Way], *, refusals: bool = False) -> Survey:
         """Measure the ways one after the other, and add each to ``rows``.
 
-        Parameters
-        ----------
-        ways : sequence of Way
-            From ``ways_of``.
-        refusals : bool, default=False
-            Whether a way that refuses the data is a row; otherwise its error is raised.
+        With ``refusals`` a way that refuses the data is a row; otherwise its error is raised.
         """
         with Progress("measuring", len(ways), show=self._verbose) as bar:
             for way in ways:
@@ -319,15 +296,8 @@ class Survey:
             more["sharpness"] = self.sharpness
         if way.transfer in ("gaussian", "empirical"):
             more["random_state"] = self._seed
-        return whatif(
-            book,
-            bags,
-            coding=self.coding,
-            transfer=way.transfer,
-            n_jobs=self._n_jobs,
-            **way.options,
-            **more,
-        )
+        more |= {"coding": self.coding, "transfer": way.transfer, "n_jobs": self._n_jobs}
+        return whatif(book, bags, **way.options, **more)
 
     def _warm_up(self, way: Way) -> None:
         """Run the way on a few words and bags, so that no clock counts the loading of kernels."""

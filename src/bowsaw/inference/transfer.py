@@ -10,13 +10,6 @@ and by Proposition 1 it is the expected re-encoded histogram if Λ_kl is the pro
 descriptor of word l has k as its first survivor (Eq. 3, written there for one pruned word).
 ``transfer_matrix()`` is Λ as (n_words, n_kept), the identity on the kept words.
 
-====================  ============================================================================
-``uniform``           Eq. 6: equal parts to the nearest words; three policies for sets
-``voronoi``           Eq. 3 by quadrature, for descriptors of up to three dimensions
-``gaussian``          Eq. 3 by samples of a Gaussian around the word, truncated to its cell
-``empirical``         Eq. 3 by the descriptors of training bags
-====================  ============================================================================
-
 **Error.** Given f, the descriptors of word l choose independently, so
 
     Var ψ_k = Σ_{l pruned} f_l Λ_kl (1 − Λ_kl) / N
@@ -32,13 +25,11 @@ give the bits of a fresh start.
 
 **Cost.** A move recomputes the columns that it touches: one multiply-add per source and bag.
 
-**Nearest survivors** (``NearestSurvivors``). They are the first survivors in a word's ranked list
-of other words, so a move concerns only the removed words, the pruned words with a removed word
-among their nearest, and the pruned words that list an added word before their last nearest, which
-an inverted index gives. Lists hold the 256 nearest words. Where a list holds too few survivors, the
-distances to all survivors decide, who are few then. Distances are sums in float64 in the order of
-the dimensions, and of equally near words the first in the codebook counts as nearer; so nothing
-depends on how the state was reached. Memory: 8 bytes per entry of a list.
+**Nearest survivors** are the first survivors in a word's ranked list of 256 other words. A move
+concerns only the removed words, the pruned words with a removed word among their nearest, and those
+that list an added word before their last nearest. Where a list holds too few survivors, the
+distances to all survivors decide, which are few then. Of equally near words the first in the
+codebook counts as nearer, so nothing depends on how the state was reached.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ closed: I − Q is singular to working precision there.
 **Renaming.** Of equally near words the first in the codebook counts as nearer, so permuting the
 words permutes the result where the distances between words are distinct.
 
-Eq. 6 is coarse in many dimensions: equal parts to five words, where the nearest survivor takes
-most. ``sampled`` has shares learned from descriptors.
+Eq. 6 is coarse in many dimensions, where the nearest survivor takes most.
 """
 
 from __future__ import annotations
@@ -57,20 +56,12 @@ class UniformState(TransferState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    full : array-like of shape (n_bags, n_words)
-        Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
-    n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors per bag, for ``variance``; those of ``bags`` by default.
-    bags : Bags, optional
-        The corpus itself, for ``fidelity`` only.
+    codebook, full, n_descriptors, bags, n_jobs
+        As for :class:`TransferState`.
     neighbours : int, default=5
         Number of words a pruned word gives to.
     policy : {"nearest-surviving", "sequential", "chain"}, default="nearest-surviving"
         How a set of pruned words gives.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Examples
     --------
@@ -109,10 +100,7 @@ class UniformState(TransferState):
         self.reset()
 
     def transfer_matrix(self) -> csr_array:
-        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
-
-        The identity on the kept words. The histograms are the full ones times this matrix.
-        """
+        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``."""
         if self._policy == "nearest-surviving":
             return super().transfer_matrix()
         chain = self._chain()

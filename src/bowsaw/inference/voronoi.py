@@ -35,7 +35,6 @@ from bowsaw.errors import ParameterError
 from bowsaw.inference.sampled import sigma_or_estimate
 from bowsaw.inference.state import Positions
 from bowsaw.inference.transfer import Sources, TransferState
-from bowsaw.parallel import ordered_map
 
 N_ANGLES = 12288
 """A multiple of 12, so that lattices are shared equally."""
@@ -47,19 +46,11 @@ class VoronoiState(TransferState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook, of words of one, two or three dimensions.
-    full : array-like of shape (n_bags, n_words)
-        Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
-    n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors per bag, for ``variance``; those of ``bags`` by default.
-    bags : Bags, optional
-        The corpus itself, for ``fidelity`` and to estimate ``sigma``.
+    codebook, full, n_descriptors, bags, n_jobs
+        As for :class:`TransferState`.
     sigma : float or None, default=None
         Standard deviation of a word's descriptors in each direction, in unit-norm units; None for
         that of ``bags``.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Examples
     --------
@@ -94,15 +85,10 @@ class VoronoiState(TransferState):
         self.reset()
 
     def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
-        survivors, pruned = np.flatnonzero(kept), np.flatnonzero(~kept).tolist()
+        survivors = np.flatnonzero(kept)
         self._shares = np.zeros_like(self._shares)
-
-        def one(word: int) -> NDArray[np.float64]:
-            return cell_shares(self._points, word, survivors)
-
-        found = ordered_map(one, pruned, self._n_jobs, ahead=8)
-        for word, shares in zip(pruned, found, strict=True):
-            self._shares[survivors, word] = shares
+        for word in np.flatnonzero(~kept).tolist():
+            self._shares[survivors, word] = cell_shares(self._points, word, survivors)
 
     def _follow_transfer(
         self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
