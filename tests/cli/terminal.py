@@ -98,12 +98,15 @@ def bowsaw_at_a_terminal(*words: object, **variables: str) -> Terminal:
 
 @contextmanager
 def no_file_larger_than(n_bytes: int) -> Iterator[None]:
-    """Let the system cut files off, which it tells like a full disk, by an error of a write."""
+    """Let the system refuse larger files, which fails like a full disk, by an error of a write."""
     import resource
 
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, writes = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    # Python would cache modules imported meanwhile in files that are cut short.
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes

@@ -395,7 +395,7 @@ if sys.platform != "win32":
         tools.write_images(tmp_path / "images", [2_000] * 9)
         folders = [Path(__file__).parent, tmp_path / "images", tmp_path / "test.store"]
         done = subprocess.run(
-            [sys.executable, "-c", LIMITED, *map(str, folders)],
+            [sys.executable, "-B", "-c", LIMITED, *map(str, folders)],
             capture_output=True,
             text=True,
             check=True,
