@@ -35,7 +35,6 @@ BORROWED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
-    "benchmarks/ACCURACY.md": "accuracy.md",
     "results/README.md": "experiments.md",
     "results/index.html": "results/page.html",
     "results/accuracy.svg": "results/accuracy.svg",
