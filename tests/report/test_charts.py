@@ -13,7 +13,7 @@ from tests.report.test_summary import cell, panel
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
 from bowsaw.report.charts import (
-    MAIN,
+    FRAMES,
     N_COLOURS,
     Scale,
     chart,
@@ -36,7 +36,7 @@ def drawn(tmp_path_factory):
     first = panels_of(run.about, run.cells)[0]
     looks = looks_of(run.about["methods"], first.methods)
     axes = ("coding", "columns")
-    return first, {axis: read(chart(first, "sqrt", axis, looks, ident="c")) for axis in axes}
+    return first, {axis: read(chart(first, "sqrt", axis, looks)) for axis in axes}
 
 
 def translation(point, name="transform"):
@@ -59,7 +59,8 @@ def test_points_stand_where_their_numbers_say(drawn):
     first, charts = drawn
     axis = charts["columns"].one("g", class_="y")
     ticks = [float(t.text) for t in axis.all("text", class_="end")]
-    foot, high = MAIN.height - MAIN.bottom, MAIN.top
+    frame = FRAMES["curves"]
+    foot, high = frame.height - frame.bottom, frame.top
     for curve in charts["columns"].all("g", class_="curve"):
         for point in curve.all("g", class_="point"):
             key = (curve.attributes["data-method"], int(point.attributes["data-size"]))
@@ -101,7 +102,7 @@ def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
 
 def test_one_split_has_no_band_and_one_size_one_point():
     found = panel(cell("saw", 10, 0.7), cell("full", 100, 0.8))
-    drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"]), ident="c"))
+    drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"])))
     assert drawing.all("path", class_="band") == []
     assert len(drawing.all("g", class_="point")) == 1
 
@@ -154,5 +155,4 @@ def test_a_trace_shows_only_what_was_recorded_and_gaps_as_gaps():
     assert alone.one("path", class_="line").attributes["d"].count("M") == 2
     full = {**line, "accepted": [0.5, 0.25], "temperature": [1.0, 0.1]}
     assert len(read(trace_chart(full, "A search", "t")).all("g", class_="curve")) == 3
-    assert trace_chart({"score": []}, "A search", "t") is None
     assert running_share([1, 1, 0, 0, 0], 3) == pytest.approx([1, 1, 2 / 3, 1 / 3, 0])

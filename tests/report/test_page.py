@@ -261,7 +261,7 @@ def test_a_damaged_detail_is_refused_and_the_old_page_stays(tmp_path):
     path = write_page(folder)
     before = path.read_bytes()
     with (folder / "details.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"kind": "trace"}\n')
+        file.write('{"kind": "trace", "score": [1]}\n')
     with pytest.raises(FormatError, match="method"):
         write_page(folder)
     assert path.read_bytes() == before

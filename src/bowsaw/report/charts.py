@@ -108,18 +108,20 @@ class Look(NamedTuple):
 class Frame(NamedTuple):
     """Size and margins of a chart in pixels."""
 
-    width: int = 760
-    height: int = 430
-    left: int = 66
-    right: int = 18
-    top: int = 34
-    bottom: int = 64
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
 
 
-MAIN = Frame()
-SMALL = Frame(320, 230, 48, 12, 10, 30)
-HERO = Frame(560, 400, 58, 20, 34, 56)
-GRID = Frame(420, 300, 52, 14, 12, 52)
+FRAMES = {
+    "curves": Frame(760, 430, 66, 18, 34, 64),
+    "small": Frame(320, 230, 48, 12, 10, 30),
+    "headline": Frame(560, 400, 58, 20, 34, 56),
+    "grid": Frame(420, 300, 52, 14, 12, 52),
+}
 
 
 def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> dict[str, Look]:
@@ -159,17 +161,16 @@ def chart(
     axis: str,
     looks: Mapping[str, Look],
     *,
-    ident: str,
-    frame: Frame = MAIN,
+    use: str = "curves",
     limits: Limits | None = None,
     pick: Entry | None = None,
-    caption: str = "",
 ) -> Markup:
     """Return the curves of a panel.
 
-    ``limits`` shares ends and ticks of y between charts. ``pick`` is marked, and its method is the
-    only one in colour. ``caption`` describes the chart for those who cannot see it.
+    ``use`` is the name of a frame. ``limits`` shares ends and ticks of y between charts. ``pick``
+    is marked, and its method is the only one in colour.
     """
+    frame, ident = FRAMES[use], f"{use}-{panel.ident}-{view}-{axis}"
     low, high, ticks = limits or y_range([panel], view)
     entries = [e for e in panel.entries.values() if view in e.levels]
     xs = sorted({x_of(e, axis) for e in entries if e.method != FULL or axis == "coding"}) or [1]
@@ -179,7 +180,7 @@ def chart(
     y = Scale(low, high, frame.height - frame.bottom, frame.top)
     parts: list[Content] = [
         tag("title", f"{panel.title}: accuracy against {AXES[axis]}", id=f"{ident}-t"),
-        tag("desc", caption or described(panel, view, looks), id=f"{ident}-d"),
+        tag("desc", described(panel, view, looks), id=f"{ident}-d"),
         _y_axis(frame, y, ticks),
         _x_axis(frame, "log", scales["log"], spaced(xs, scales["log"], 34), axis),
         _x_axis(frame, "linear", scales["linear"], round_limits([0, xs[-1]], 5)[2], axis),
@@ -380,11 +381,9 @@ def running_share(accepted: Sequence[float], window: int) -> list[float]:
     return means
 
 
-def trace_chart(line: Mapping[str, Any], title: str, ident: str) -> Markup | None:
-    """Return score, share of accepted moves and temperature by step; None without a score."""
-    scores: list[float | None] = list(line.get("score") or [])
-    if not scores:
-        return None
+def trace_chart(line: Mapping[str, Any], title: str, ident: str) -> Markup:
+    """Return score, share of accepted moves and temperature by step."""
+    scores: Sequence[float | None] = line["score"]
     steps: list[float] = list(line.get("step") or range(len(scores)))
     rows: list[Row] = [(f"score ({line.get('score_name') or 'of the method'})", scores, steps)]
     # Acceptance and temperature belong to the moves between the points of the score.
@@ -495,8 +494,8 @@ def style_sheet() -> str:
 
 
 def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, Look]) -> str:
-    columns, frame = (1, MAIN) if len(panels) == 1 else (2, GRID)
-    head, gap = 30, 12
+    columns, use = (1, "curves") if len(panels) == 1 else (2, "grid")
+    frame, head, gap = FRAMES[use], 30, 12
     rows = -(-len(panels) // columns)
     width = columns * frame.width + (columns - 1) * gap
     drawn: list[Content] = []
@@ -504,7 +503,7 @@ def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, L
         left = (place % columns) * (frame.width + gap)
         top = (place // columns) * (frame.height + head)
         size = f'<svg y="{head}" width="{frame.width}" height="{frame.height}" '
-        inner = chart(panel, view, axis, looks, ident=panel.ident, frame=frame)
+        inner = chart(panel, view, axis, looks, use=use)
         title = tag("text", panel.title, x=frame.left, y=20, class_="title")
         inner = Markup(inner.replace("<svg ", size, 1))
         drawn.append(tag("g", title, inner, transform=f"translate({left} {top})"))

@@ -299,16 +299,7 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
         time=numbers(lambda e: milliseconds(e.costs["code_ms"])),
         accuracy=numbers(lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else "—"),
         rule=rule(name, pick, title),
-        chart=chart(
-            small,
-            name,
-            "coding",
-            view.looks,
-            ident=f"hero-{panel.ident}-{name}",
-            frame=charts.HERO,
-            pick=entry,
-            caption=f"{', '.join(parts)}.",
-        ),
+        chart=chart(small, name, "coding", view.looks, use="headline", pick=entry),
         caption=f"Coloured line: accuracy (share of test images recognised) of {title} by number "
         f"of words. {others}Dashed: all words.",
     )
@@ -345,10 +336,9 @@ def _curves(view: View) -> Markup:
     numbers: list[tuple[Panel, str | None, Content]] = []
     for panel, name in view.views():
         for axis in charts.AXES:
-            ident = f"curve-{panel.ident}-{name}-{axis}"
             hidden = view.hides(panel, name) or axis != "coding"
             keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
-            curves = chart(panel, name, axis, view.looks, ident=ident)
+            curves = chart(panel, name, axis, view.looks)
             drawn.append(tag("div", curves, **keys, hidden=hidden))
         shown: list[Content] = [tables.accuracy_table(panel, name, view.looks)]
         pick = headline_pick(panel, name, view.methods)
@@ -375,15 +365,7 @@ def _all_panels(view: View) -> Markup:
                 limits = charts.y_range(
                     [p for p in view.panels if p.key.set == panel.key.set], name
                 )
-                drawn = chart(
-                    panel,
-                    name,
-                    "columns",
-                    view.looks,
-                    ident=f"small-{panel.ident}-{name}",
-                    frame=charts.SMALL,
-                    limits=limits,
-                )
+                drawn = chart(panel, name, "columns", view.looks, use="small", limits=limits)
                 heading = tag("h3", panel.title.replace(" coding", ""))
                 cells.append(tag("div", heading, drawn, class_="small"))
         hidden = view.hides(None, name)
@@ -394,21 +376,16 @@ def _all_panels(view: View) -> Markup:
 def _searches(view: View, details: Iterable[Line]) -> Markup | None:
     """Return the traces of the searches; None if none was recorded."""
     figures: list[Content] = []
-    seen: set[tuple[str, str, int]] = set()
-    for line in details:
-        for panel in view.panels if line["kind"] == "trace" else ():
-            key = (panel.ident, line["method"], line["size"])
-            if key in seen or not fits(line, panel):
-                continue
-            look = view.looks.get(line["method"])
-            title = f"{look.title if look else line['method']}, {line['size']} words"
+    traces = [line for line in details if line["kind"] == "trace" and line.get("score")]
+    for panel in view.panels:
+        for place, line in enumerate(line for line in traces if fits(line, panel)):
+            method, size = line["method"], line["size"]
+            title = f"{view.looks[method].title}, {size} words"
             label = f"The search: {title}, {panel.title}"
-            drawn = charts.trace_chart(line, label, f"trace-{len(seen)}")
-            if drawn is not None:
-                first = panel is view.panel and not any(k[0] == panel.ident for k in seen)
-                seen.add(key)
-                keys = {"data_panel": panel.ident, "data_trace": f"{key[1]}/{key[2]}"}
-                figures.append(tag("div", drawn, **keys, data_title=title, hidden=not first))
+            drawn = charts.trace_chart(line, label, f"trace-{len(figures)}")
+            keys = {"data_panel": panel.ident, "data_trace": f"{method}/{size}"}
+            hidden = place > 0 or view.hides(panel)
+            figures.append(tag("div", drawn, **keys, data_title=title, hidden=hidden))
     return _fragment("search", traces=figures) if figures else None
 
 
