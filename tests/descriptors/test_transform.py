@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import cv2
@@ -160,14 +159,6 @@ def test_the_description_does_not_tell_how_values_are_stored():
     assert exact.description == stored.description
     histograms = [bs.BagOfWords(codebook=book).transform(bags) for bags in (stored, exact)]
     np.testing.assert_allclose(histograms[0], histograms[1], atol=0.1)
-
-
-def test_numbers_of_numpy_are_numbers():
-    """As a grid search hands them over."""
-    extractor = bs.DenseSift(np.int64(16), np.int32(8), np.int64(300), min_contrast=np.float32(1))
-    assert json.loads(json.dumps(extractor.description())) == bs.DenseSift().description()
-    (grey,) = pictures((40, 40))
-    assert_same_bags(extractor.transform([grey]), bs.DenseSift().transform([grey]))
 
 
 # -- an estimator ---------------------------------------------------------------------------------

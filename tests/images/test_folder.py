@@ -5,7 +5,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from sklearn.model_selection import train_test_split
 
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.images import ImageFolder
@@ -137,18 +136,6 @@ def test_is_a_sequence_of_paths(tmp_path):
             images[wrong]
     with pytest.raises(TypeError):
         images["a/0.png"]
-
-
-def test_scikit_learn_splits_it(tmp_path):
-    images = ImageFolder(make(tmp_path, *(f"{c}/{i}.png" for c in "ab" for i in range(5))))
-    train, test, y_train, y_test = train_test_split(
-        images, images.y, test_size=4, stratify=images.y, random_state=0
-    )
-    assert sorted([*train, *test]) == sorted(images.paths)
-    assert all(
-        images.y[images.index(path)] == label for path, label in zip(train, y_train, strict=True)
-    )
-    assert np.bincount(y_test).tolist() == [2, 2]
 
 
 class TestChoosingClasses:

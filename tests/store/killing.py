@@ -1,15 +1,10 @@
 """Kills extractions at many moments, finishes them, and compares the stores with untouched ones.
 
-Run as a program by ``test_killing.py``, because forking is cheap here and unsafe in pytest:
-
-    python killing.py FOLDER
-
-A child process counts the steps (lines, calls, returns) that it takes inside ``bowsaw.store`` and
-kills itself, as ``kill -9`` does, before a chosen one. Where the system cannot fork, a child
-takes a second to start and fewer moments are tried. Nothing waits for the disk: syncing guards
-against power cuts, and what a killed process has written stays. Prints a JSON object: for each
-scenario the number of children that died, and the moments after which the store was damaged or
-ended in something else.
+Run as a program by ``test_killing.py``, because forking is cheap here and unsafe in pytest. A child
+counts the steps that it takes inside ``bowsaw.store`` and kills itself, as ``kill -9`` does, before
+a chosen one; without forking fewer moments are tried. Nothing waits for the disk: syncing guards
+against power cuts only. Prints a JSON object: per scenario the number of killed children, and the
+moments after which the store was damaged or ended in something else.
 """
 
 from __future__ import annotations
@@ -26,6 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from tests.store.pictures import RowPixels, snapshot, write_images
+
+import bowsaw.store
+from bowsaw.errors import StoreError
+from bowsaw.images.folder import ImageFolder
+from bowsaw.store import Store, extract
 
 FORKS = "fork" in multiprocessing.get_all_start_methods()
 PROCESSES: Any = multiprocessing.get_context("fork" if FORKS else "spawn")
@@ -53,31 +55,18 @@ def without_sync() -> None:
 
 
 def run(images: Path, store: Path, options: dict[str, Any]) -> None:
-    from pictures import RowPixels
-
-    from bowsaw.images.folder import ImageFolder
-    from bowsaw.store import extract
-
     without_sync()
-    descriptor = RowPixels(level=options.get("level", 0))
-    extract(
-        ImageFolder(images),
-        descriptor,
-        store,
-        n_jobs=options.get("n_jobs", 1),
-        overwrite=options.get("overwrite", False),
-        shard_bytes=32,
-    )
+    options = {"n_jobs": 1, "level": 0} | options
+    descriptor = RowPixels(level=options.pop("level"))
+    extract(ImageFolder(images), descriptor, store, shard_bytes=32, **options)
 
 
 def run_until(moment: int, steps: Any, images: Path, store: Path, options: dict[str, Any]) -> None:
-    """Extract, and die at step ``moment``; tell in ``steps`` how many were taken."""
-    import bowsaw.store
-
-    room = str(Path(bowsaw.store.__file__).parent)
+    """Extract, and die at step ``moment``; count the steps taken in ``steps``."""
+    package = str(Path(bowsaw.store.__file__).parent)
 
     def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.startswith(room):
+        if not frame.f_code.co_filename.startswith(package):
             return None
         steps.value += 1
         if steps.value == moment:
@@ -105,12 +94,9 @@ def in_child(target: Callable[..., None], *args: object) -> bool:
 
 
 class Scenario:
-    """One kind of extraction, from a given state to what a fresh extraction gives."""
+    """One type of extraction, from a given state to what a new extraction gives."""
 
     def __init__(self, folder: Path, images: Path, before: Path | None, **options: Any) -> None:
-        from pictures import snapshot
-
-        self.snapshot = snapshot
         self.store = folder / "killed.store"
         self.images, self.before, self.options = images, before, options
         shutil.rmtree(folder / "fresh.store", ignore_errors=True)
@@ -131,34 +117,28 @@ class Scenario:
         return int(steps.value)
 
     def finish(self, moment: object) -> None:
-        """Look at what the killed process left behind, then finish it and look again."""
-        if not self.is_whole_or_unfinished():
-            self.different.append(f"{moment}, before going on")
-        in_child(run, self.images, self.store, self.options)
-        if self.snapshot(self.store) != self.expected:
-            self.different.append(moment)
-
-    def is_whole_or_unfinished(self) -> bool:
-        from bowsaw.errors import StoreError
-        from bowsaw.store import Store
-
+        """Check what the killed process left behind, then finish it and compare."""
         try:
             store = Store(self.store)
-            return store.bags.n_descriptors == store.bags.counts.sum()
+            intact = store.bags.n_descriptors == store.bags.counts.sum()
         except StoreError as error:
-            return "damaged" not in str(error)
+            intact = "damaged" not in str(error)
+        if not intact:
+            self.different.append(f"{moment}, before going on")
+        in_child(run, self.images, self.store, self.options)
+        if snapshot(self.store) != self.expected:
+            self.different.append(moment)
 
     def kill_once(self) -> None:
         """Kill at moments spread over the run."""
         self.start()
         n_steps = self.step_until(0)
         for i in range(N_MOMENTS):
-            moment = 1 + i * n_steps // N_MOMENTS
             self.start()
-            self.step_until(moment)
-            self.finish(moment)
+            self.step_until(1 + i * n_steps // N_MOMENTS)
+            self.finish(1 + i * n_steps // N_MOMENTS)
 
-    def kill_again_and_again(self) -> None:
+    def kill_repeatedly(self) -> None:
         """Kill each attempt to finish a little later than the one before."""
         self.start()
         for moment in range(150, 100_000, 90 if FORKS else 400):
@@ -181,39 +161,24 @@ class Scenario:
             self.n_killed += child.exitcode != 0
             self.finish(f"{i} clock")
 
-    def report(self) -> dict[str, object]:
-        return {"killed": self.n_killed, "different": self.different}
-
 
 def main(folder: Path) -> dict[str, object]:
-    # Children that are forked find everything imported.
-    from pictures import write_images
-
-    import bowsaw.store
-
-    assert bowsaw.store
     old, new, before = folder / "old", folder / "new", folder / "before.store"
     write_images(old, OLD)
     write_images(new, NEW)
     in_child(run, old, before, {})
-    fresh = Scenario(folder, old, None)
-    fresh.kill_once()
-    changed = Scenario(folder, new, before)
-    changed.kill_once()
-    other = Scenario(folder, old, before, level=1, overwrite=True)
-    other.kill_once()
-    often = Scenario(folder, old, None)
-    often.kill_again_and_again()
-    clock = Scenario(folder, new, before, n_jobs=2)
-    clock.kill_by_clock()
-    scenarios = {
-        "fresh": fresh,
-        "changed images": changed,
-        "other parameters": other,
-        "again and again": often,
-        "by the clock": clock,
-    }
-    return {name: scenario.report() for name, scenario in scenarios.items()}
+    report = {}
+    for name, kill, images, start, options in (
+        ("fresh", Scenario.kill_once, old, None, {}),
+        ("changed images", Scenario.kill_once, new, before, {}),
+        ("other parameters", Scenario.kill_once, old, before, {"level": 1, "overwrite": True}),
+        ("repeatedly", Scenario.kill_repeatedly, old, None, {}),
+        ("by the clock", Scenario.kill_by_clock, new, before, {"n_jobs": 2}),
+    ):
+        scenario = Scenario(folder, images, start, **options)
+        kill(scenario)
+        report[name] = {"killed": scenario.n_killed, "different": scenario.different}
+    return report
 
 
 if __name__ == "__main__":

@@ -10,14 +10,15 @@ from pathlib import Path
 
 def test_a_killed_extraction_ends_in_the_same_store(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("killing.py")), str(tmp_path)],
+        [sys.executable, "-m", "tests.store.killing", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert {name: told["different"] for name, told in report.items() if told["different"]} == {}
-    assert sum(told["killed"] for told in report.values()) >= (
+    assert {name: found["different"] for name, found in report.items() if found["different"]} == {}
+    assert sum(found["killed"] for found in report.values()) >= (
         100 if sys.platform != "win32" else 8
     )

@@ -8,7 +8,7 @@ import pytest
 
 from bowsaw.errors import SpaceError, StoreError
 from bowsaw.store import shards
-from bowsaw.store.shards import ShardWriter, check_sizes, discard, open_positions, open_values
+from bowsaw.store.shards import ShardWriter, discard, open_positions, open_values
 
 UINT8, FLOAT32 = np.dtype(np.uint8), np.dtype(np.float32)
 
@@ -41,20 +41,6 @@ def test_numpy_reads_what_was_written(tmp_path, n_rows, dtype):
     assert places.dtype == np.float32
     np.testing.assert_array_equal(open_positions(tmp_path, 3, n_rows), places)
     np.testing.assert_array_equal(places, np.repeat(values[:, :1], 3, axis=1))
-
-
-def test_the_header_has_one_length_for_any_shape():
-    for n_rows in (0, 10**15):
-        for n_columns in (1, 10**6):
-            header = shards.header(FLOAT32, n_rows, n_columns)
-            assert len(header) == 128
-            assert header.endswith(b" \n")
-
-
-def test_mapped_rows_cannot_be_written(tmp_path):
-    write(tmp_path, 0, 2)
-    with pytest.raises(ValueError, match="read-only"):
-        open_values(tmp_path, 0, 2, 5, UINT8)[0, 0] = 1
 
 
 def test_an_exception_leaves_no_file(tmp_path):
@@ -94,11 +80,6 @@ def test_discard_removes_partial_and_later_shards_and_nothing_else(tmp_path):
     ]
 
 
-def test_discard_needs_no_folders(tmp_path):
-    discard(tmp_path, 0)
-    assert names(tmp_path) == []
-
-
 def forge(path: Path, old: bytes, new: bytes) -> None:
     data = path.read_bytes()
     assert data.count(old) == 1
@@ -124,14 +105,6 @@ def test_a_damaged_file_is_refused(tmp_path, damage, reason):
     damage(tmp_path / "shards/00000.npy")
     with pytest.raises(StoreError, match=f"00000.npy is damaged: .*{reason}.*again"):
         open_values(tmp_path, 0, 3, 5, UINT8)
-
-
-def test_both_files_of_a_shard_are_measured(tmp_path):
-    write(tmp_path, 0, 3)
-    check_sizes(tmp_path, 0, 3, 5, UINT8)
-    (tmp_path / "positions/00000.npy").unlink()
-    with pytest.raises(StoreError, match=r"positions.00000\.npy is damaged"):
-        check_sizes(tmp_path, 0, 3, 5, UINT8)
 
 
 def test_too_many_open_files_are_told_as_such(tmp_path, monkeypatch):
