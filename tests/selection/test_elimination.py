@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import bowsaw as bs
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.errors import ParameterError
 from bowsaw.inference.whatif import whatif
 from bowsaw.scores.base import SCORES, make_score
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection import elimination
-from bowsaw.selection.elimination import check_sizes, default_sizes, eliminate
-from bowsaw.selection.trail import TrailFile
+from bowsaw.selection.elimination import (
+    EliminationPath,
+    Stop,
+    check_sizes,
+    default_sizes,
+    eliminate,
+)
 
 N_WORDS = 24
 SIZES = [24, 15, 9, 4]
 
 
 def planted(n_each=10, seed=6):
-    """Four classes, each with a word of its own (0 to 3), and twenty words that tell nothing.
+    """Four classes, each with a word of its own (0 to 3), and twenty uninformative words.
 
     All lie on a line, the four in pairs at its ends: were one of them pruned, its descriptors would
     fall to the other of its pair, and two classes would look alike. So the four are the one right
@@ -49,40 +57,40 @@ def walked(problem, sizes=SIZES, score="leave-one-out", n_jobs=1, coding="hard",
     return eliminate(state, begun, sizes, **options)
 
 
-def outcome(trail):
+def outcome(path):
     return [
-        (s.kept.tolist(), s.fell.tolist(), s.score, s.n_tried, s.n_swapped) for s in trail.stops
+        (s.kept.tolist(), s.removed.tolist(), s.score, s.n_tried, s.n_swapped) for s in path.stops
     ]
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_planted_words_survive(problem, coding):
-    trail = walked(problem, coding=coding)
-    assert trail.stops[-1].kept.tolist() == [0, 1, 2, 3]
+    path = walked(problem, coding=coding)
+    assert path.stops[-1].kept.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
 def test_every_score_can_lead_the_way(problem, score):
-    trail = walked(problem, score=score)
-    assert trail.sizes == SIZES
+    path = walked(problem, score=score)
+    assert path.sizes == SIZES
     bags, labels, book = problem
-    for stop in trail.stops:
+    for stop in path.stops:
         state = whatif(book, bags).reset(book.ids[stop.kept])
         fresh = make_score(score).begin(labels, 4, bags.counts).update(state.histograms)
         assert stop.score == pytest.approx(fresh, rel=1e-9)
 
 
 def test_sizes_are_right_and_every_size_is_a_part_of_the_stop_above(problem):
-    trail = walked(problem)
-    assert trail.sizes == SIZES
-    for above, below in zip(trail.stops[:-1], trail.stops[1:], strict=True):
-        assert len(below.fell) == above.n_kept - below.n_kept
+    path = walked(problem)
+    assert path.sizes == SIZES
+    for above, below in zip(path.stops[:-1], path.stops[1:], strict=True):
+        assert len(below.removed) == above.n_kept - below.n_kept
         for n in range(below.n_kept + 1, above.n_kept + 1):
-            words = trail.at(n)
+            words = path.at(n)
             assert len(set(words.tolist())) == n
             assert set(words.tolist()) <= set(above.kept.tolist())
         # Without a swap, a stop is what is left of the one above.
-        left = np.setdiff1d(above.kept, below.fell)
+        left = np.setdiff1d(above.kept, below.removed)
         assert below.n_swapped > 0 or below.kept.tolist() == left.tolist()
 
 
@@ -91,23 +99,23 @@ def test_a_large_step_drops_what_the_regression_misses_least(problem, monkeypatc
     monkeypatch.setattr(elimination, "MOST", 1.0)
     monkeypatch.setattr(elimination, "PACE", 1)
     bags, labels, book = problem
-    trail = walked(problem, [24, 10], repair=0)
+    path = walked(problem, [24, 10], repair=0)
     score = LeaveOneOut().begin(labels, 4)
     histograms = whatif(book, bags).histograms
     score.update(histograms)
-    assert trail.stops[1].fell.tolist() == score.least_missed(histograms, 14).tolist()
+    assert path.stops[1].removed.tolist() == score.least_missed(histograms, 14).tolist()
 
 
 def test_a_single_step_drops_the_word_without_which_the_score_is_highest(problem, monkeypatch):
     monkeypatch.setattr(elimination, "N_TRIED", N_WORDS)
     bags, labels, book = problem
-    trail = walked(problem, [24, 23], repair=0)
+    path = walked(problem, [24, 23], repair=0)
     values = [
         LeaveOneOut().begin(labels, 4).update(whatif(book, bags).without([book.ids[k]]).histograms)
         for k in range(N_WORDS)
     ]
-    assert trail.stops[1].fell.tolist() == [int(np.argmax(values))]
-    assert trail.stops[1].score == pytest.approx(max(values), rel=1e-12)
+    assert path.stops[1].removed.tolist() == [int(np.argmax(values))]
+    assert path.stops[1].score == pytest.approx(max(values), rel=1e-12)
 
 
 @pytest.mark.parametrize("score", ["leave-one-out", "relevance"])
@@ -116,7 +124,7 @@ def test_swaps_repair_what_a_bad_elimination_did(problem, score, monkeypatch):
     def worst(self, n_gone, rng):
         return self._ids[self.positions()[:n_gone]]
 
-    monkeypatch.setattr(elimination._Walk, "_least_missed", worst)
+    monkeypatch.setattr(elimination._Elimination, "_least_missed", worst)
     none = walked(problem, [24, 6], score, repair=0).stops[-1]
     some = walked(problem, [24, 6], score, repair=18).stops[-1]
     assert (none.n_tried, none.n_swapped, some.n_tried) == (0, 0, 18)
@@ -127,8 +135,8 @@ def test_swaps_repair_what_a_bad_elimination_did(problem, score, monkeypatch):
 
 def test_large_stops_try_fewer_swaps(problem, monkeypatch):
     monkeypatch.setattr(elimination, "FULL_REPAIR", 6)
-    trail = walked(problem, [24, 18, 12, 6], repair=4)
-    assert [stop.n_tried for stop in trail.stops] == [0, 2, 2, 4]
+    path = walked(problem, [24, 18, 12, 6], repair=4)
+    assert [stop.n_tried for stop in path.stops] == [0, 2, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -155,19 +163,22 @@ class Bomb(LeaveOneOut):
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_killed_and_resumed_is_uninterrupted(problem, coding, tmp_path):
     whole = walked(problem, coding=coding)
-    file = tmp_path / "trail"
+    file = tmp_path / "path"
     # Killed in the middle of a way, at a stop, and among the swaps of the last one; each time all
     # stops before are in the file.
     for at, n_stops in ((20, 1), (15, 1), (12, 2), (6, 3), (4, 3)):
         Bomb.at = at
         with pytest.raises(KeyboardInterrupt):
-            walked(problem, coding=coding, score=Bomb(), file=TrailFile(file, {"problem": 1}))
-        assert len(TrailFile(file, {"problem": 1}).load()) == n_stops
-    again = walked(problem, coding=coding, file=TrailFile(file, {"problem": 1}))
+            walked(
+                problem, coding=coding, score=Bomb(), checkpoint=Checkpoint(file, {"problem": 1})
+            )
+        saved = Checkpoint(file, {"problem": 1}).load()
+        assert (1 if saved is None else len(saved[0]["stops"])) == n_stops
+    again = walked(problem, coding=coding, checkpoint=Checkpoint(file, {"problem": 1}))
     assert outcome(again) == outcome(whole)
-    # And a finished trail is only read.
+    # And a finished path is only read.
     Bomb.at = 24
-    read = walked(problem, coding=coding, score=Bomb(), file=TrailFile(file, {"problem": 1}))
+    read = walked(problem, coding=coding, score=Bomb(), checkpoint=Checkpoint(file, {"problem": 1}))
     assert outcome(read) == outcome(whole)
 
 
@@ -177,31 +188,31 @@ def test_more_words_than_bags_are_no_special_case():
     labels = np.arange(30) % 2
     bags = [random.normal([2.0 * label, 0, 0], 1.0, size=(40, 3)) for label in labels]
     problem = bs.Bags.from_list(bags), labels, bs.Codebook(words)
-    trail = walked(problem, [150, 90, 40, 10], repair=3)
-    assert trail.sizes == [150, 90, 40, 10]
-    assert np.isfinite([stop.score for stop in trail.stops]).all()
+    path = walked(problem, [150, 90, 40, 10], repair=3)
+    assert path.sizes == [150, 90, 40, 10]
+    assert np.isfinite([stop.score for stop in path.stops]).all()
     random_values = []
     for seed in range(5):
         kept = np.random.default_rng(seed).choice(150, 10, replace=False)
         histograms = whatif(problem[2], problem[0]).reset(kept).histograms
         random_values.append(LeaveOneOut().begin(labels, 2).update(histograms))
-    assert trail.stops[-1].score > max(random_values)
+    assert path.stops[-1].score > max(random_values)
 
 
 def test_bags_that_are_all_alike_lose_any_words():
     bags = bs.Bags.from_list([np.arange(12.0)[:, None]] * 6)
     problem = bags, np.array([0, 0, 0, 1, 1, 1]), bs.Codebook(np.arange(12.0)[:, None])
     for score in sorted(SCORES):
-        trail = walked(problem, [12, 5, 1], score)
-        assert trail.sizes == [12, 5, 1]
-        assert np.isfinite([stop.score for stop in trail.stops]).all()
+        path = walked(problem, [12, 5, 1], score)
+        assert path.sizes == [12, 5, 1]
+        assert np.isfinite([stop.score for stop in path.stops]).all()
 
 
 def test_a_class_may_have_one_bag(problem):
     bags, labels, book = problem
     rows = np.concatenate([[0], np.arange(10, 40)])
-    trail = walked((bags[rows], labels[rows], book))
-    assert trail.sizes == SIZES
+    path = walked((bags[rows], labels[rows], book))
+    assert path.sizes == SIZES
 
 
 def test_default_sizes_fall_in_equal_ratios():
@@ -221,7 +232,37 @@ def test_sizes_are_sorted_and_the_full_one_is_added():
     assert check_sizes(None, 30) == default_sizes(30)
 
 
-@pytest.mark.parametrize("wrong", [[], [0], [31], [2.5], "ten", 5, [True], [None]])
+@pytest.mark.parametrize("wrong", [[], [0], [31], [2.5], "ten", 5])
 def test_sizes_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ParameterError, match=r"sizes must be whole numbers from 1 to 30 .* got"):
+    with pytest.raises(ParameterError, match=r"sizes must be .* got"):
         check_sizes(wrong, 30)
+
+
+NONE = np.empty(0, dtype=np.int64)
+STOPS = [
+    Stop(np.arange(7), NONE, -0.7, 0, 0, {"holds": True}),
+    Stop(np.array([0, 2, 3, 6]), np.array([5, 3, 1]), -0.1 - 0.2, 9, 2, {"holds": True}),
+    Stop(np.array([1, 6]), np.array([2, 0]), -0.9, 4, 1, {"holds": None}),
+]
+
+
+def test_between_two_stops_the_words_removed_first_are_missing():
+    path = EliminationPath(STOPS)
+    assert path.sizes == [7, 4, 2]
+    assert [path.at(n).tolist() for n in (7, 6, 5)] == [
+        [0, 1, 2, 3, 4, 5, 6],
+        [0, 1, 2, 3, 4, 6],
+        [0, 1, 2, 4, 6],
+    ]
+    # At the stop itself its own words count, a swapped one among them.
+    assert [path.at(n).tolist() for n in (4, 3, 2)] == [[0, 2, 3, 6], [0, 3, 6], [1, 6]]
+    for n in (1, 8, 2.5, None):
+        with pytest.raises(ParameterError, match=r"n_words must be an integer from 2 to 7; got"):
+            path.at(n)
+
+
+def test_what_is_recorded_is_read_to_the_bit():
+    for stop in STOPS:
+        again = Stop.from_record(json.loads(json.dumps(stop.record())))
+        assert outcome(EliminationPath([again])) == outcome(EliminationPath([stop]))
+        assert again.certificate == stop.certificate

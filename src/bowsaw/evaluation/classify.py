@@ -53,7 +53,12 @@ from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.folds import check_all_are_seen, check_groups, deal, n_groups_of
+from bowsaw.selection.holdout import (
+    assign_folds,
+    check_all_are_seen,
+    check_groups,
+    n_groups_of,
+)
 from bowsaw.validation import check_int
 
 Floats = NDArray[np.float64]
@@ -321,7 +326,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
                 f"class {self.classes_.tolist()[sizes.argmin()]!r} has 1 {what}, and "
                 "cross-validation needs 2 of each class. Give validation rows, or a number as C."
             )
-        fold = deal(labels, self.cv, stream(seed_from(self.random_state), "folds"), groups)
+        fold = assign_folds(labels, self.cv, stream(seed_from(self.random_state), "folds"), groups)
         check_all_are_seen(fold, labels, self.classes_)
         guesses = np.empty((len(grid), len(labels)), dtype=np.int64)
         for held in (fold == f for f in np.unique(fold)):

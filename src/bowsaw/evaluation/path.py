@@ -15,7 +15,7 @@ The paper prunes to one size that the user names, and knows no path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.errors import ParameterError
@@ -38,14 +39,21 @@ from bowsaw.evaluation.recommendation import (
     within_loss,
     within_ms,
 )
-from bowsaw.evaluation.walks import Walks
+from bowsaw.inference.state import HistogramState
 from bowsaw.progress import Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from
 from bowsaw.scores.base import Score, make_score
-from bowsaw.selection.base import Selection, Selector, check_n_kept
-from bowsaw.selection.descent import refined
-from bowsaw.selection.elimination import check_sizes
-from bowsaw.selection.folds import check_groups
+from bowsaw.selection.base import (
+    Selection,
+    Selector,
+    SharedCodes,
+    check_n_kept,
+    check_transfer_options,
+    work_fingerprint,
+)
+from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
+from bowsaw.selection.elimination import EliminationPath, check_sizes, eliminate
+from bowsaw.selection.holdout import check_groups
 from bowsaw.selection.routing import handed_on, of_rows, router
 from bowsaw.validation import check_int, check_labels
 
@@ -70,7 +78,7 @@ class PruningPath(Selector):
     repair : int, default=20
         Pruned words that each stop tries to bring back, fewer above 100 words.
     refine : int, default=0
-        Steps by which :func:`bowsaw.selection.descent.refined` moves the words of a size after
+        Steps by which :func:`bowsaw.selection.descent.refine_words` moves the words of a size after
         the choice; the full codebook stays as it is.
     coding : {"hard", "soft"}, default="hard"
         How descriptors are coded.
@@ -81,11 +89,13 @@ class PruningPath(Selector):
         ``HistogramClassifier(C=4.0)``.
     cv : int, default=5
         Folds of the estimate; as many as the smallest class has bags (or groups), if that is less.
+    transfer_options : mapping or None, default=None
+        Options of the exact state, as in :func:`bowsaw.whatif`: ``{"n_ranked": 32}``.
     checkpoint : path-like or None, default=None
-        A file that is written after every stop: a fit that was interrupted goes on from it and
-        gives the same words. Folds of the estimate have files of their own beside it. All are
-        removed at the end.
-    random_state : int, RandomState or None, default=0
+        A file that is written after every stop: a fit that was interrupted continues from it and
+        gives the same words. Folds of the estimate have files of their own beside it. Remove them
+        by ``bowsaw.checkpoint.remove_checkpoint`` when the result is saved.
+    random_state : int, RandomState or None, default=None
         Draws swaps and folds.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
@@ -94,7 +104,7 @@ class PruningPath(Selector):
 
     Attributes
     ----------
-    trail_ : Trail
+    path_ : EliminationPath
         The stops, with their words (positions), scores and swaps.
     sizes_ : list of int
         Sizes of the stops, falling.
@@ -116,7 +126,7 @@ class PruningPath(Selector):
     >>> y = np.arange(20) % 2
     >>> bags = [rng.normal([3.0 * label, 0.0], 1.0, size=(30, 2)) for label in y]
     >>> book = bs.KMeansCodebook(8, random_state=0).fit(bags).codebook_
-    >>> path = PruningPath(codebook=book, sizes=[4, 2], cv=2).fit(bags, y)
+    >>> path = PruningPath(codebook=book, sizes=[4, 2], cv=2, random_state=0).fit(bags, y)
     >>> path.sizes_, path.codebook_at(3).n_words
     ([8, 4, 2], 3)
     >>> path.recommend(max_loss=0.05).n_words
@@ -128,7 +138,7 @@ class PruningPath(Selector):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int | None = None,
         *,
         sizes: Sequence[int] | None = None,
@@ -139,8 +149,9 @@ class PruningPath(Selector):
         sharpness: float = 40.0,
         classifier: Any = None,
         cv: int = 5,
+        transfer_options: Mapping[str, Any] | None = None,
         checkpoint: str | PathLike[str] | None = None,
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = -1,
         verbose: bool = False,
     ) -> None:
@@ -154,6 +165,7 @@ class PruningPath(Selector):
         self.sharpness = sharpness
         self.classifier = classifier
         self.cv = cv
+        self.transfer_options = transfer_options
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -203,20 +215,12 @@ class PruningPath(Selector):
             self._bags, self._labels, self._book = bags, labels, book
             self._refined: dict[int, Codebook] = {}
             self._table: tuple[SizeEstimate, ...] | None = None
-            names = ("score", "repair", "coding", "sharpness", "checkpoint", "n_jobs")
-            told = {name: getattr(self, name) for name in names}
-            classes = [str(label) for label in self.classes_]
-            self._walks = Walks(sizes=sizes, classes=classes, seed=self.seed_, **told)
-            how: dict[str, Any] = {"show": bool(self.verbose) and not task.observed, "task": task}
-            self.trail_, _ = self._walks.walk(
-                book, bags, labels, shared=self.__dict__.get("_shared"), **how
-            )
+            self.path_, _ = self._eliminate(book, bags, labels, task=task)
             self.selection_ = self.selection_at(n_kept)
             self.codebook_ = self.selection_.codebook
             self.n_features_in_, self.n_features_out_ = bags.n_dims, n_kept
             if estimate:
                 self._table = self._estimate(task)
-        self._walks.file().remove()
         return self
 
     def get_metadata_routing(self) -> Any:
@@ -228,10 +232,10 @@ class PruningPath(Selector):
     def codebook_at(self, n_words: int) -> Codebook:
         """Return the codebook of any size from the smallest stop to the full one.
 
-        Between two stops it holds the words of the larger stop but for those that fell first.
+        Between two stops it holds the words of the larger stop without those removed first.
         """
-        check_is_fitted(self, "trail_")
-        words = self._book.only(self._book.ids[self.trail_.at(n_words)])
+        check_is_fitted(self, "path_")
+        words = self._book.only(self._book.ids[self.path_.at(n_words)])
         if not self._is_refined(n_words):
             return words if n_words == self._book.n_words else words.learned_from(self._bags)
         if n_words not in self._refined:
@@ -241,10 +245,10 @@ class PruningPath(Selector):
     def selection_at(self, n_words: int) -> Selection:
         """Return the selection of a size; its scores are those of the stops down to it."""
         book = self.codebook_at(n_words)
-        stops = [stop for stop in self.trail_.stops if stop.n_kept >= n_words]
+        stops = [stop for stop in self.path_.stops if stop.n_kept >= n_words]
         told = stops[-1].n_kept == n_words and not self._is_refined(n_words)
         return Selection(
-            method="path",
+            method=self.name,
             codes_with="pruned",
             codebook=book,
             kept=book.ids,
@@ -269,7 +273,7 @@ class PruningPath(Selector):
         Cross-validated at the first call, with the whole path walked in each fold; the full
         codebook comes first, and losses are against it in the same folds.
         """
-        check_is_fitted(self, "trail_")
+        check_is_fitted(self, "path_")
         if self._table is None:
             self._table = self._estimate(Task())
         return self._table
@@ -287,14 +291,12 @@ class PruningPath(Selector):
             for fold in range(n_folds):
                 n_parts = learns(self.codebook) + len(self.sizes_)
                 with told.part("fold", n_parts) as parts:
-                    rights = self._fold(folds == fold, f".fold{fold}", parts)
+                    rights = self._fold(folds == fold, f"fold{fold}", parts)
                     for column, size in enumerate(self.sizes_):
                         with parts.part(f"{size} words"):
                             right = next(rights)
                         found[fold, column] = right
                         bar.step(note=f"{size} words {right:.3f}")
-        for fold in range(n_folds):
-            self._walks.file(f".fold{fold}").remove()
         return summarise(self.sizes_, found, 1 / (n_folds - 1), self._book.n_dims)
 
     def recommend(
@@ -317,7 +319,7 @@ class PruningPath(Selector):
             The largest stop that codes an image of the training bags in no more milliseconds, with
             one thread of this machine.
         """
-        check_is_fitted(self, "trail_")
+        check_is_fitted(self, "path_")
         if sum(limit is not None for limit in (max_loss, max_bytes, max_ms)) != 1:
             raise ParameterError(
                 "recommend needs exactly one of max_loss, max_bytes and max_ms; got "
@@ -345,11 +347,11 @@ class PruningPath(Selector):
         train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
         seen, unseen = self._labels[~held], self._labels[held]
         book = words_from(self.codebook, train, self.classes_[seen], task)
-        trail, state = self._walks.walk(book, train, seen, name)
+        found, state = self._eliminate(book, train, seen, stage=name)
 
         def histograms() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
             for size in self.sizes_:
-                words = book.only(book.ids[trail.at(size)])
+                words = book.only(book.ids[found.at(size)])
                 if self._is_refined(size):
                     words = self._refine(words, train, seen)
                     learned: NDArray[Any] = self._coded(train, words)
@@ -363,16 +365,46 @@ class PruningPath(Selector):
         how = (len(self.classes_), self.classifier, self.n_jobs, metadata)
         return accuracies(histograms(), seen, unseen, *how)
 
+    def _eliminate(
+        self,
+        book: Codebook,
+        bags: Bags,
+        labels: Labels,
+        *,
+        stage: str = "",
+        task: Task | None = None,
+    ) -> tuple[EliminationPath, HistogramState]:
+        """Remove words from all to the fewest; return the path and the state at its end."""
+        shared = self.__dict__.get("_shared")
+        if shared is None or not shared.describes(book, bags):
+            shared = SharedCodes(book, bags)
+        show = bool(self.verbose) and task is not None and not task.observed
+        how = (self.sharpness, self.n_jobs, show, self.transfer_options)
+        state = shared.state(self.coding, "exact", *how).reset(book.ids)
+        score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
+        saved = Checkpoint(self.checkpoint, work_fingerprint(self, book, bags, labels, self.seed_))
+        path = eliminate(
+            state,
+            score,
+            self.sizes_,
+            repair=self.repair,
+            seed=self.seed_,
+            checkpoint=saved.stage(stage) if stage else saved,
+            show=show,
+            task=task,
+        )
+        return path, state
+
     # -- parts -----------------------------------------------------------------------------------
 
     def _is_refined(self, n_words: int) -> bool:
         return self.refine > 0 and n_words < self._book.n_words
 
     def _refine(self, words: Codebook, bags: Bags, labels: Labels) -> Codebook:
-        how: dict[str, Any] = {"sharpness": self.sharpness, "random_state": self.seed_}
-        found = refined(
-            words, bags, labels, n_steps=self.refine, coding=self.coding, n_jobs=self.n_jobs, **how
-        )
+        per_bag = usual_per_bag(words.n_words)
+        how = (self.coding, self.sharpness, self.n_jobs)
+        plan = DescentPlan(self.refine, 0.15, per_bag, *how)
+        found = refine_words(words, bags, labels, plan, seed=self.seed_)
         if len(found.errors) < self.refine:
             # Words on their way would pass for those of the size.
             raise KeyboardInterrupt
@@ -388,5 +420,6 @@ class PruningPath(Selector):
 
     def _validate(self) -> None:
         super()._validate()
+        check_transfer_options(self.coding, "exact", self.transfer_options)
         for name, least in (("repair", 0), ("refine", 0), ("cv", 2)):
             check_int(getattr(self, name), name, least)

@@ -37,8 +37,7 @@ from bowsaw.evaluation.classify import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map
 from bowsaw.random_streams import stream
-from bowsaw.selection.folds import check_all_are_seen, n_groups_of
-from bowsaw.selection.folds import deal as deal_to_folds
+from bowsaw.selection.holdout import assign_folds, check_all_are_seen, n_groups_of
 
 BYTES_OF_A_NUMBER = 4
 """Words are held in float32."""
@@ -112,7 +111,7 @@ def deal(
 
     There are no more folds than the smallest class has bags, so that each class is tested in each
     fold; two bags of each class at least are needed. With ``groups``, which are dealt as a whole
-    (:mod:`bowsaw.selection.folds`), that is: no more than it has groups, and two groups. Groups of
+    (:mod:`bowsaw.selection.holdout`): no more than it has groups, and two groups. Groups of
     one class are spread likewise. Groups of several classes may leave a fold without bags of some
     class, and then its accuracy is that of the others; folds whose *training* bags would lack a
     class are refused, in the words of ``classes``, the classes' names.
@@ -133,7 +132,7 @@ def deal(
             f"has {int(sizes.min())}. Add {what}, or leave the class out."
         )
     rng = stream(seed, "path", "folds")
-    folds = deal_to_folds(labels, min(n_folds, int(sizes.min())), rng, groups)
+    folds = assign_folds(labels, min(n_folds, int(sizes.min())), rng, groups)
     check_all_are_seen(folds, labels, names)
     return folds
 

@@ -13,6 +13,7 @@ A comparison that hides this is not honest, so a ``Selection`` cannot be made wi
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,14 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import ParameterError
 from bowsaw.inference.state import HistogramState
-from bowsaw.inference.whatif import whatif
+from bowsaw.inference.whatif import check_transfer, whatif
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
+from bowsaw.scores.base import Score
 from bowsaw.validation import (
     canonical_json,
     check_choice,
@@ -287,7 +290,7 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         coding: Coding = "hard",
@@ -351,6 +354,11 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
 
     def _validate(self) -> None:
         """Check the parameters that need no data; subclasses add theirs."""
+        if self.codebook is None:
+            raise ParameterError(
+                "codebook must be words, or an estimator that learns them; got None. Give a "
+                "Codebook, or KMeansCodebook(1000)."
+            )
         check_choice(self.coding, "coding", ("hard", "soft"))
         check_sharpness(self.sharpness)
 
@@ -387,6 +395,49 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.target_tags.required = self._needs_labels
         return tags
+
+
+def check_transfer_options(coding: str, transfer: str, options: Any) -> dict[str, Any]:
+    """Return the options of a what-if state as a dict, or raise a ParameterError."""
+    if options is not None and not isinstance(options, Mapping):
+        raise ParameterError(f"transfer_options must be a mapping or None; got {options!r}.")
+    found = dict(options or {})
+    if "sharpness" in found:
+        raise ParameterError("sharpness is a parameter of the selector, not of transfer_options.")
+    return check_transfer(coding, transfer, **found)
+
+
+def work_fingerprint(
+    selector: Selector, codebook: Codebook, bags: Bags, labels: NDArray[np.int64], seed: int
+) -> dict[str, Any]:
+    """Return everything that a fit depends on, for its checkpoint; empty where it has none."""
+    if getattr(selector, "checkpoint", None) is None:
+        return {}
+    settings = describe(selector)
+    settings.pop("random_state", None)
+    return {
+        **settings,
+        "codebook": codebook.digest,
+        "bags": bags.digest(),
+        "labels": hashlib.sha256(labels.tobytes()).hexdigest(),
+        "seed": seed,
+        "version": __version__,
+    }
+
+
+def describe(value: Any) -> Any:
+    """Return an estimator, a score or a parameter as JSON, without what does not matter."""
+    if isinstance(value, BaseEstimator):
+        found = value.get_params(deep=False)
+        named = {name: describe(found[name]) for name in sorted(found.keys() - _NO_EFFECT)}
+        return {"class": type(value).__name__, **named}
+    if isinstance(value, Score):
+        public = {name: v for name, v in vars(value).items() if "_" not in (name[0], name[-1])}
+        return [type(value).__name__, json_value(public)]
+    return json_value(value)
+
+
+_NO_EFFECT = {"codebook", "n_jobs", "verbose", "checkpoint"}
 
 
 def check_n_kept(n_kept: object, n_words: int) -> int:

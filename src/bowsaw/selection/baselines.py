@@ -71,7 +71,7 @@ class RandomSubset(Selector):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         coding: Coding = "hard",
@@ -216,7 +216,7 @@ class KMeansAtSize(Selector):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         bags: Bags | Iterable[ArrayLike] | None = None,

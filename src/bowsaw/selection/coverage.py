@@ -85,7 +85,7 @@ class Coverage(Selector):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         n_sample: int = 5000,

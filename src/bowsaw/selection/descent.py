@@ -1,71 +1,98 @@
-"""Walking down the slope of the leave-one-out error, step by step.
+"""Descent: moving words down the gradient of the leave-one-out error, step by step.
 
 The chapter is that of :mod:`bowsaw.selection.refinement`, which also decides how far to go.
 """
 
 from __future__ import annotations
 
-import numbers
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from os import PathLike
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bowsaw._version import __version__
 from bowsaw.bags import Bags
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
-from bowsaw.errors import DataError, ParameterError
-from bowsaw.parallel import single_threaded_blas
+from bowsaw.coding._pooling_kernel import weigh
+from bowsaw.errors import DataError
+from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress, Task
-from bowsaw.random_streams import seed_from
-from bowsaw.selection.checkpoint import SearchCheckpoint
-from bowsaw.selection.slopes import Pool, Slopes, usual_per_bag
-from bowsaw.validation import check_int
+from bowsaw.random_streams import stream
+from bowsaw.scores.leave_one_out import leave_one_out_gradient
+from bowsaw.selection._refine_kernel import count_nearest, normalise, pull
+from bowsaw.selection.base import Coding
+from bowsaw.validation import check_int, check_real
 
 KEEP_FIRST, KEEP_SECOND = 0.9, 0.99
 LEAST_SHARE = 1e-6
-"""Slopes below this share of the largest word's are rounding, not to be followed."""
+"""Gradients below this share of the largest word's are rounding, not to be followed."""
+POOL = 2048
+"""Descriptors of a bag that are held at most."""
+MAX_BAGS = 1500
+"""Bags that a step uses, drawn per step when there are more."""
+BLOCK_ROWS = 2048
+FEW_WORDS = 32
+SOFTNESS = 20.0
+"""The sharpest codes that give a direction: sharpness times the mean squared distance to the
+nearest word. Sharper ones are flat except where two words are equally near."""
 
 
-@dataclass(frozen=True)
-class Refined:
-    """Words that were moved.
+class DescentPlan(NamedTuple):
+    """Settings of a descent: the length falls linearly to 0 over ``n_steps``."""
 
-    Attributes
-    ----------
-    codebook : Codebook
-        The moved words, with the ids of those that they began as.
-    moved : float
-        The mean distance that they moved, in unit-norm units.
-    errors : ndarray of float64, shape (n_steps,)
-        The leave-one-out error of each step's sample, before the step.
+    n_steps: int = 300
+    rate: float = 0.15
+    """The first step's length, as a share of a descriptor's distance from its nearest word."""
+    per_bag: int = 256
+    """Descriptors of each bag that a step uses; it goes through all of them in turn."""
+    coding: Coding = "hard"
+    sharpness: float = 40.0
+    n_jobs: int | None = -1
+
+    def check(self) -> None:
+        """Raise a ParameterError for settings that no descent has."""
+        check_int(self.n_steps, "n_steps", 0)
+        check_int(self.per_bag, "per_bag", 1)
+        check_real(self.rate, "rate", 0, open_low=True)
+
+
+def usual_per_bag(n_words: int) -> int:
+    """Return the number of descriptors of a bag that a step uses.
+
+    More give a more exact gradient; fewer give one that changes from step to step, which keeps many
+    words from fitting these very images. On the benchmarks 256 were better than 128 with 20 words,
+    and 128 better than 256 and than 64 with 100.
+
+    Examples
+    --------
+    >>> usual_per_bag(20), usual_per_bag(100)
+    (256, 128)
     """
+    return 256 if n_words <= FEW_WORDS else 128
+
+
+class Refined(NamedTuple):
+    """Words that were moved."""
 
     codebook: Codebook
+    """The moved words, with the ids of those that they began as."""
     moved: float
+    """The mean distance that they moved, in unit-norm units."""
     errors: NDArray[np.float64]
+    """The leave-one-out error of each step's sample, before the step."""
 
 
-def refined(
+def refine_words(
     codebook: Codebook,
     bags: Bags,
-    labels: ArrayLike,
+    labels: NDArray[np.int64],
+    plan: DescentPlan,
     *,
-    n_steps: int = 300,
+    seed: int = 0,
     stop: int | None = None,
-    rate: float = 0.15,
-    per_bag: int | None = None,
-    max_bags: int = 1500,
-    coding: Literal["hard", "soft"] = "hard",
-    sharpness: float = 40.0,
-    checkpoint: str | PathLike[str] | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = -1,
-    verbose: bool = False,
+    checkpoint: Checkpoint | None = None,
+    show: bool = False,
     task: Task | None = None,
 ) -> Refined:
     """Move words so that the leave-one-out error of their histograms falls.
@@ -74,44 +101,24 @@ def refined(
     ----------
     codebook : Codebook
         The words to begin with: few, for each step compares every sampled descriptor with all.
-    bags : Bags
-        The bags to learn from.
-    labels : array-like of int, shape (n_bags,)
-        Their classes, whole numbers from 0.
-    n_steps : int, default=300
-        Steps, over which their length falls to 0; 0 returns the words as they are.
-    stop : int or None, default=None
-        Stop after so many of them; None does all.
-    rate : float, default=0.15
-        The first step's length, as a share of the distance of a descriptor from its nearest word.
-    per_bag : int or None, default=None
-        Descriptors of each bag that a step looks at; it goes through all of them in turn. None for
-        256 with few words and 128 from 33 words up, see ``usual_per_bag``.
-    max_bags : int, default=1500
-        Bags that a step looks at, drawn anew for each when there are more.
-    coding : {"hard", "soft"}, default="hard"
-        How the words will be used.
-    sharpness : float, default=40.0
-        Of soft coding.
-    checkpoint : path-like or None, default=None
-        A file to write the state to, every few seconds: a call that was interrupted goes on from it
-        and gives the same words; removed at the end.
-    random_state : int, RandomState or None, default=0
+    bags, labels : Bags, ndarray of int64
+        The bags to learn from, and their classes as integers from 0.
+    plan : DescentPlan
+        Settings; 0 steps return the words as they are.
+    seed : int, default=0
         Shuffles descriptors and draws bags.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-    verbose : bool, default=False
+    stop : int or None, default=None
+        Stop after this many steps; None does all.
+    checkpoint : Checkpoint, optional
+        Written every few seconds: an interrupted call continues from it and gives the same words.
+    show : bool, default=False
         Show progress on a terminal.
     task : Task, optional
         The fit that this is a part of, for callbacks.
 
-    Returns
-    -------
-    Refined
-
     Notes
     -----
-    Ctrl-C, or a callback, ends it with the words so far; ``errors`` tells how many steps were done.
+    Ctrl-C, or a callback, ends it with the words so far; ``errors`` shows how many steps were done.
 
     Examples
     --------
@@ -120,128 +127,82 @@ def refined(
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(20) % 2
     >>> bags = bs.Bags.from_list([rng.normal([label, 0.0], 1.0, size=(40, 2)) for label in y])
-    >>> better = refined(bs.Codebook([[0.0, 1.0], [0.0, -1.0]]), bags, y, n_steps=60, rate=0.2)
-    >>> bool(better.errors[-10:].mean() < better.errors[:10].mean())
+    >>> words, plan = bs.Codebook([[0.0, 1.0], [0.0, -1.0]]), DescentPlan(n_steps=60, rate=0.2)
+    >>> errors = refine_words(words, bags, y, plan).errors
+    >>> bool(errors[-10:].mean() < errors[:10].mean())
     True
     """
-    per_bag = usual_per_bag(codebook.n_words) if per_bag is None else per_bag
-    check_walk(n_steps, rate, per_bag, max_bags, coding)
-    n_steps, rate, per_bag, max_bags = int(n_steps), float(rate), int(per_bag), int(max_bags)
-    start = codebook.words_for(bags) / np.float32(bags.scale)
-    classes = np.asarray(labels, dtype=np.int64)
-    if classes.shape != (len(bags),):
-        raise DataError(f"labels must be one a bag ({len(bags)}); got shape {classes.shape}.")
-    n_done = n_steps if stop is None else min(stop, n_steps)
+    n_done = plan.n_steps if stop is None else min(stop, plan.n_steps)
     if n_done == 0:
         return Refined(codebook.learned_from(bags), 0.0, np.empty(0))
-    seed = seed_from(random_state)
-    saved = SearchCheckpoint(
-        checkpoint,
-        {
-            "words": start.tobytes().hex(),
-            "version": __version__,
-            "bags": "" if checkpoint is None else bags.digest(),
-            "labels": classes.tolist(),
-            "told": [
-                n_steps,
-                n_done,
-                float(rate),
-                per_bag,
-                max_bags,
-                coding,
-                float(sharpness),
-                seed,
-            ],
-        },
-    )
-    with single_threaded_blas():
-        slopes = Slopes(
-            Pool(bags, classes, per_bag, max_bags, seed), start, coding, float(sharpness), n_jobs
-        )
-    walk = Walk(start, slopes, n_steps, rate)
-    walk.restore(saved.load())
-    written = time.monotonic()
+    saved = checkpoint or Checkpoint(None, {})
+    record = saved.load()
+    descent = Descent(codebook, bags, labels, plan, seed)
+    if record is not None:
+        descent.restore(*record)
     with (
         (task or Task()).part("refining", n_done) as steps,
-        Progress("refining", n_done, show=verbose) as bar,
+        Progress("refining", n_done, show=show) as bar,
         single_threaded_blas(),
     ):
-        bar.step(len(walk.errors))
+        bar.step(len(descent.errors))
         try:
-            while len(walk.errors) < n_done and not steps.stopped:
+            while len(descent.errors) < n_done and not steps.stopped:
                 with steps.part("step"):
-                    error = walk.step()
+                    error = descent.step()
                 bar.step(note=f"error {error:.4f}")
-                if time.monotonic() - written > saved.seconds:
-                    saved.save(walk.record())
-                    written = time.monotonic()
+                if saved.due:
+                    saved.save(*descent.record())
         except KeyboardInterrupt:
-            if not walk.errors:
+            if not descent.errors:
                 raise
-        if len(walk.errors) < n_done:
-            # The words so far are words; the same call goes on from the file.
-            saved.save(walk.record())
-        else:
-            saved.remove()
-    words, errors = walk.words, np.array(walk.errors)
-    moved = float(np.linalg.norm(words - start, axis=1).mean())
+        saved.save(*descent.record())
+    words, errors = descent.words, np.array(descent.errors)
+    moved = float(np.linalg.norm(words - descent.start, axis=1).mean())
+    told = {"n_steps": len(errors), "rate": float(plan.rate), "moved": moved, "seed": seed}
     book = Codebook(
         words * codebook.scale,
         codebook.ids,
         scale=codebook.scale,
         metric=codebook.metric,
         description=codebook.description,
-        provenance={
-            **codebook.provenance,
-            "refined": {"n_steps": len(errors), "rate": float(rate), "moved": moved, "seed": seed},
-        },
+        provenance={**codebook.provenance, "refined": told},
         trained_on=codebook.learned_from(bags).trained_on,
     )
     return Refined(book, moved, errors)
 
 
-def check_walk(
-    n_steps: object, rate: object, per_bag: object, max_bags: object, coding: object
-) -> None:
-    """Refuse what no walk can be."""
-    for name, value, least in (
-        ("n_steps", n_steps, 0),
-        ("per_bag", per_bag, 1),
-        ("max_bags", max_bags, 2),
-    ):
-        check_int(value, name, least)
-    if not isinstance(rate, numbers.Real) or not 0 < float(rate) < np.inf:
-        raise ParameterError(f"rate must be a number above 0; got {rate!r}.")
-    if coding not in ("hard", "soft"):
-        raise ParameterError(f"coding must be 'hard' or 'soft'; got {coding!r}.")
-
-
-class Walk:
-    """Words on their way, and the moments that smooth it.
+class Descent:
+    """Moving words, and the moments that smooth their steps.
 
     Parameters
     ----------
-    start : ndarray of float32, shape (n_words, n_dims)
-        Where the words begin, in unit-norm units.
-    slopes : Slopes
-        Which way is down.
-    n_steps : int
-        Steps over which their length falls to 0.
-    rate : float
-        The first step's length in ``slopes.unit``.
+    codebook : Codebook
+        The words to begin with.
+    bags, labels, plan, seed
+        As in :func:`refine_words`.
     """
 
     def __init__(
-        self, start: NDArray[np.float32], slopes: Slopes, n_steps: int, rate: float
+        self,
+        codebook: Codebook,
+        bags: Bags,
+        labels: NDArray[np.int64],
+        plan: DescentPlan,
+        seed: int,
     ) -> None:
-        self.words = start.astype(np.float64)
+        self.start = codebook.words_for(bags) / np.float32(bags.scale)
+        self.words = self.start.astype(np.float64)
         self.errors: list[float] = []
-        self._slopes, self._n_steps, self._rate = slopes, n_steps, rate
+        self._plan = plan
+        with single_threaded_blas():
+            pool = Pool(bags, labels, plan.per_bag, MAX_BAGS, seed)
+            self._slopes = Slopes(pool, self.start, plan)
         self._first = np.zeros_like(self.words)
-        self._second = np.zeros((len(start), 1))
+        self._second = np.zeros((len(self.words), 1))
 
     def step(self) -> float:
-        """Go down as far as the slope agrees with those before; return the error before it."""
+        """Move down as far as the gradient agrees with those before; return the error before it."""
         t = len(self.errors)
         error, slopes = self._slopes.gradient(self.words.astype(np.float32), t)
         squares = (slopes**2).sum(axis=1, keepdims=True)
@@ -249,10 +210,10 @@ class Walk:
         second = self._second + (1 - KEEP_SECOND) * (squares - self._second)
         direction = first / (1 - KEEP_FIRST ** (t + 1))
         size = np.sqrt(second / (1 - KEEP_SECOND ** (t + 1)))
-        # A word that no descriptor comes near has next to no slope, and stays.
+        # A word that no descriptor comes near has next to no gradient, and stays.
         size = np.maximum(size, LEAST_SHARE * size.max() or 1.0)
-        length = self._rate * self._slopes.unit * (1 - t / self._n_steps)
-        # All at once, so that Ctrl-C finds a whole step or none.
+        length = self._plan.rate * self._slopes.unit * (1 - t / self._plan.n_steps)
+        # All at once, so that Ctrl-C finds a complete step or none.
         self.words, self._first, self._second, self.errors = (
             self.words - length * direction / size,
             first,
@@ -261,18 +222,147 @@ class Walk:
         )
         return error
 
-    def record(self) -> dict[str, Any]:
-        """Return the state as JSON holds it, to the last bit."""
-        return {
-            "errors": self.errors,
-            "words": self.words.tolist(),
-            "first": self._first.tolist(),
-            "second": self._second.tolist(),
-        }
+    def record(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """Return the state as a checkpoint holds it, to the last bit."""
+        arrays = {"words": self.words, "first": self._first, "second": self._second}
+        return {"errors": self.errors}, arrays
 
-    def restore(self, record: Mapping[str, Any] | None) -> None:
-        """Go on from a record, if there is one."""
-        if record is not None:
-            self.errors = list(record["errors"])
-            self.words = np.array(record["words"])
-            self._first, self._second = np.array(record["first"]), np.array(record["second"])
+    def restore(self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a record."""
+        self.errors = list(record["errors"])
+        self.words = arrays["words"]
+        self._first, self._second = arrays["first"], arrays["second"]
+
+
+class Pool:
+    """The descriptors that steps draw from: ``per_bag`` of each bag per step, in turn."""
+
+    def __init__(
+        self, bags: Bags, labels: NDArray[np.int64], per_bag: int, max_bags: int, seed: int
+    ) -> None:
+        full = np.flatnonzero(bags.counts)
+        if not len(full):
+            raise DataError(f"the {len(bags)} bags have no descriptors. Give bags with some.")
+        shuffle = stream(seed, "refinement", "descriptors")
+        rows = []
+        for bag in full:
+            values = bags[int(bag)]
+            rows.append(values[shuffle.permutation(len(values))[:POOL]])
+        self._counts = np.array([len(values) for values in rows])
+        self._first = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
+        self._values = np.concatenate(rows)
+        self._labels = labels[full]
+        self._n_classes = int(labels.max()) + 1
+        self._seed = seed
+        self._scale = np.float32(bags.scale)
+        self.per_bag = per_bag
+        self.n_bags = min(len(full), max_bags)
+
+    def draw(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return rows of ``n_bags`` bags, ``(n_bags, per_bag)``, and their classes as 0 and 1."""
+        chosen = np.arange(len(self._labels))
+        if self.n_bags < len(chosen):
+            # A stream per step, so that a resumed run draws the same.
+            draw = stream(self._seed, "refinement", "bags", step)
+            chosen = np.sort(draw.choice(len(chosen), self.n_bags, replace=False))
+        turn = step * self.per_bag + np.arange(self.per_bag)
+        rows = self._first[chosen][:, None] + turn % self._counts[chosen][:, None]
+        targets = np.zeros((len(chosen), self._n_classes))
+        targets[np.arange(len(chosen)), self._labels[chosen]] = 1
+        return rows, targets
+
+    @property
+    def n_dims(self) -> int:
+        """Dimensions of a descriptor."""
+        return int(self._values.shape[1])
+
+    def read_into(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write descriptors in unit-norm units, one per row."""
+        np.multiply(self._values[rows.ravel()], np.float32(1) / self._scale, out=out)
+
+
+class Slopes:
+    """The gradient of the error by the words, on a sample."""
+
+    def __init__(self, pool: Pool, start: NDArray[np.float32], plan: DescentPlan) -> None:
+        self._pool = pool
+        self._hard = plan.coding == "hard"
+        self._n_jobs = plan.n_jobs
+        size = max(1, BLOCK_ROWS // pool.per_bag)
+        self._blocks = [slice(b, min(b + size, pool.n_bags)) for b in range(0, pool.n_bags, size)]
+        n_rows = pool.n_bags * pool.per_bag
+        self._values = np.empty((n_rows, pool.n_dims), dtype=np.float32)
+        self._codes = np.empty(len(start) * n_rows, dtype=np.float32)
+        square = self._mean_square(start)
+        self.unit = np.sqrt(square)
+        self._coding_sharpness = plan.sharpness
+        softest = SOFTNESS / square
+        self._sharpness = softest if self._hard else min(plan.sharpness, softest)
+
+    def _mean_square(self, words: NDArray[np.float32]) -> float:
+        """Return the mean squared distance of a descriptor from its nearest word."""
+        half = np.float32(0.5) * np.einsum("ij,ij->i", words, words)
+        rows = self._pool.draw(0)[0]
+
+        def block(bags: slice) -> float:
+            values = self._values_of(bags)
+            self._pool.read_into(rows[bags], values)
+            best = (words @ values.T - half[:, None]).max(axis=0)
+            squares = np.einsum("ij,ij->i", values, values) - 2 * best
+            return float(np.maximum(squares, 0).sum(dtype=np.float64))
+
+        total = sum(ordered_map(block, self._blocks, self._n_jobs))
+        # Where every descriptor is a word, any unit serves.
+        return total / rows.size or 1.0
+
+    def gradient(self, words: NDArray[np.float32], step: int) -> tuple[float, NDArray[np.float64]]:
+        """Return the error of a sample and its slopes by the words, ``(n_words, n_dims)``."""
+        pool = self._pool
+        rows, targets = pool.draw(step)
+        half = np.float32(0.5) * np.einsum("ij,ij->i", words, words)
+        histograms = np.zeros((pool.n_bags, len(words)))
+
+        def forward(bags: slice) -> None:
+            values = self._values_of(bags)
+            pool.read_into(rows[bags], values)
+            codes = self._codes_of(bags, len(words))
+            np.matmul(words, values.T, out=codes)
+            total = np.empty(len(values), dtype=np.float32)
+            into = histograms[bags]
+            if self._hard:
+                count_nearest(codes, half, pool.per_bag, into)
+            elif self._sharpness < self._coding_sharpness:
+                sharp = codes.copy()
+                weigh(sharp, half, 2 * self._coding_sharpness, total)
+                normalise(sharp, total, pool.per_bag, into)
+            weigh(codes, half, 2 * self._sharpness, total)
+            direct = not self._hard and self._sharpness == self._coding_sharpness
+            normalise(codes, total, pool.per_bag, into if direct else np.empty_like(into))
+
+        for _ in ordered_map(forward, self._blocks, self._n_jobs):
+            pass
+        histograms /= pool.per_bag
+        error, by_entry = leave_one_out_gradient(histograms, targets)
+        slopes = (by_entry * (2 * self._sharpness / pool.per_bag)).astype(np.float32)
+
+        def backward(bags: slice) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            codes = self._codes_of(bags, len(words))
+            pull(codes, slopes[bags], pool.per_bag)
+            return codes @ self._values_of(bags), codes.sum(axis=1)
+
+        total, weight = np.zeros(words.shape), np.zeros(len(words))
+        for part, share in ordered_map(backward, self._blocks, self._n_jobs):
+            total += part
+            weight += share
+        return error, total - weight[:, None] * words
+
+    def _values_of(self, bags: slice) -> NDArray[np.float32]:
+        """Return the memory of a block's descriptors, one per row."""
+        per_bag = self._pool.per_bag
+        return self._values[bags.start * per_bag : bags.stop * per_bag]
+
+    def _codes_of(self, bags: slice, n_words: int) -> NDArray[np.float32]:
+        """Return the memory of a block's codes, ``(n_words, n_rows)``."""
+        per_bag = self._pool.per_bag
+        first, last = (n_words * b * per_bag for b in (bags.start, bags.stop))
+        return self._codes[first:last].reshape(n_words, -1)

@@ -1,21 +1,22 @@
 r"""Elimination: from all words down to a few, with stops on the way and swaps that repair.
 
 **The problem.** A search for one size says nothing about the next. Elimination visits every size:
-it lets words go so that the score falls as little as possible, and remembers what it had where.
+it removes words so that the score falls as little as possible, and records the words of each size.
 
-**Which words go.** For the ``leave-one-out`` score one ridge regression tells for all p words at
-once what the error would be without each (:mod:`bowsaw.scores.leave_one_out`), also where words are
+**Which words go.** For the ``leave-one-out`` score one ridge regression gives for all p words at
+once the error without each (:mod:`bowsaw.scores.leave_one_out`), also where words are
 more than bags. That is exact for dropping a column; pruning a word also gives its descriptors to
 other words. So only some words go by one regression, each time the one that is missed least; then
-the state moves and everything is computed anew. They are p² / ``PACE``, at most a tenth: many where
-a regression is dear and a single word matters little. From ``EXACT_BELOW`` words down they go one
-at a time: the ``N_TRIED`` that promise most are taken out in fact, and the best of them goes.
+the state moves and everything is computed again. They are p² / ``PACE``, at most a tenth: many
+where a regression is expensive and a single word matters little. From ``EXACT_BELOW`` words down
+they go one at a time: the ``N_TRIED`` that promise most are removed in fact, and the best of them
+stays removed.
 
 Other scores have no such formula. There a random sample of the words (twice as many as go, at
 least ``N_SAMPLED``) is tried in fact, one at a time, and the best go: some 2 to 16 tries for each
 word that goes, each with two moves of the state and a full update of the score.
 
-**Swaps.** What went early may be missed later. At each stop some pruned words, drawn at random,
+**Swaps.** Words removed early may be missed later. At each stop some pruned words, drawn at random,
 come back one at a time. The regression with p + 1 words ranks the others by how much each is
 missed; where it promises a gain, the first ``N_SWAPPED`` go in fact, one at a time, until the score
 rises. So an incoming word is weighed against all p at the price of a few. With other scores both
@@ -26,29 +27,30 @@ moves of the state for each word. A stop of p > ``FULL_REPAIR`` words tries fewe
 proportion to 1/p, since each costs more and a choice among so many words matters less.
 
 **Invariants.** Sizes are those asked for; no word is twice in a set; swaps do not lower the score.
-State and score are made anew at every stop, so the rest depends on the stop alone: interrupted or
+State and score are renewed at every stop, so the rest depends on the stop alone: interrupted or
 not, on any number of threads, the words are the same.
 
-This is not in the paper, whose search knows one size.
+This is not in the paper, whose search has one size.
 """
 
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.errors import ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
 from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.selection.trail import Stop, Trail, TrailFile
+from bowsaw.validation import check_int
 
 N_STOPS, SMALLEST = 24, 10
 """The default sizes: this many, down to this size."""
@@ -80,14 +82,102 @@ def check_sizes(sizes: Any, n_words: int) -> list[int]:
     """Return the sizes of all stops, falling, the full one first; None for the default ones."""
     if sizes is None:
         return default_sizes(n_words)
-    found = list(sizes) if hasattr(sizes, "__iter__") and not isinstance(sizes, str) else []
-    whole = all(isinstance(s, numbers.Integral) and not isinstance(s, bool) for s in found)
-    if not found or not whole or not 1 <= min(found) <= max(found) <= n_words:
-        raise ParameterError(
-            f"sizes must be whole numbers from 1 to {n_words} (the codebook has {n_words} words); "
-            f"got {sizes!r}. Name the sizes to stop at, or None for about {N_STOPS} of them."
-        )
-    return sorted({n_words, *(int(size) for size in found)}, reverse=True)
+    remedy = f"The codebook has {n_words} words; None is about {N_STOPS} sizes."
+    if isinstance(sizes, str) or not hasattr(sizes, "__iter__") or not len(list(sizes)):
+        raise ParameterError(f"sizes must be a list of integers, or None; got {sizes!r}.")
+    found = {check_int(size, "sizes", 1, n_words, remedy=remedy) for size in sizes}
+    return sorted({n_words, *found}, reverse=True)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A size at which an elimination stopped.
+
+    Attributes
+    ----------
+    kept : ndarray of int64, shape (n_kept,)
+        Positions of the kept words, ascending.
+    removed : ndarray of int64, shape (n_removed,)
+        Positions of the words that were removed since the stop before, in order.
+        Words that came back by a swap at this stop are among them.
+    score : float
+        Of the kept words, swaps included.
+    n_tried, n_swapped : int
+        Swaps that were tried here, and those that were accepted.
+    certificate : mapping
+        The record of the state's fidelity here.
+    """
+
+    kept: NDArray[np.int64]
+    removed: NDArray[np.int64]
+    score: float
+    n_tried: int
+    n_swapped: int
+    certificate: Mapping[str, Any]
+
+    @property
+    def n_kept(self) -> int:
+        """Number of kept words."""
+        return len(self.kept)
+
+    def record(self) -> dict[str, Any]:
+        """Return the stop as JSON."""
+        return {
+            "kept": self.kept.tolist(),
+            "removed": self.removed.tolist(),
+            "score": self.score,
+            "n_tried": self.n_tried,
+            "n_swapped": self.n_swapped,
+            "certificate": dict(self.certificate),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Stop:
+        """Return the stop of a record."""
+        arrays = {name: np.array(record[name], dtype=np.int64) for name in ("kept", "removed")}
+        return cls(**{**record, **arrays})
+
+
+class EliminationPath:
+    """The stops of an elimination, from all words down.
+
+    Parameters
+    ----------
+    stops : sequence of Stop
+        The largest first.
+    """
+
+    def __init__(self, stops: Sequence[Stop]) -> None:
+        self.stops = tuple(stops)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of the stops, falling."""
+        return [stop.n_kept for stop in self.stops]
+
+    def at(self, n_kept: int) -> NDArray[np.int64]:
+        """Return the positions of ``n_kept`` words, ascending.
+
+        Between two stops they are those of the larger one without the words that were removed first
+        on the way to the smaller.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> first = Stop(np.arange(5), np.empty(0, np.int64), -0.5, 0, 0, {})
+        >>> second = Stop(np.array([1, 4]), np.array([3, 1, 0]), -0.6, 1, 1, {})
+        >>> path = EliminationPath([first, second])
+        >>> path.at(3).tolist(), path.at(2).tolist()
+        ([0, 2, 4], [1, 4])
+        """
+        largest, smallest = self.stops[0].n_kept, self.stops[-1].n_kept
+        remedy = "These are the sizes of this path; fit with smaller sizes for fewer words."
+        n_kept = check_int(n_kept, "n_words", smallest, largest, remedy=remedy)
+        below = next(number for number, stop in enumerate(self.stops) if stop.n_kept <= n_kept)
+        if self.stops[below].n_kept == n_kept:
+            return self.stops[below].kept
+        above = self.stops[below - 1]
+        return np.setdiff1d(above.kept, self.stops[below].removed[: above.n_kept - n_kept])
 
 
 def eliminate(
@@ -97,11 +187,11 @@ def eliminate(
     *,
     repair: int = 40,
     seed: int = 0,
-    file: TrailFile | None = None,
+    checkpoint: Checkpoint | None = None,
     show: bool = False,
     task: Task | None = None,
-) -> Trail:
-    """Let words go, one stop after the other.
+) -> EliminationPath:
+    """Remove words, one stop after the other.
 
     Parameters
     ----------
@@ -115,17 +205,13 @@ def eliminate(
         Words that each stop tries to bring back; fewer above ``FULL_REPAIR`` words.
     seed : int, default=0
         Draws them.
-    file : TrailFile, optional
-        Written after every stop; stops that it holds already are not done again.
+    checkpoint : Checkpoint, optional
+        Written after every stop; stops that it holds are not made again.
     show : bool, default=False
         Show progress on a terminal.
     task : Task, optional
-        The fit that this is a part of, for callbacks, which are told of the stops. They cannot end
-        it before its last: a path has all its sizes.
-
-    Returns
-    -------
-    Trail
+        The fit that this is a part of, for callbacks, which are notified of the stops. They cannot
+        end it early: a path has all its sizes.
 
     Examples
     --------
@@ -135,34 +221,34 @@ def eliminate(
     >>> words = np.arange(6.0)[:, None]
     >>> bags = [words[[0, 1, 2, 3]], words[[0, 1, 2, 4]], words[[0, 1, 5, 3]], words[[0, 1, 5, 4]]]
     >>> score = make_score("leave-one-out").begin([0, 0, 1, 1], 2)
-    >>> trail = eliminate(bs.whatif(words, bags), score, [6, 4, 2])
-    >>> trail.sizes, len(trail.at(3))
+    >>> path = eliminate(bs.whatif(words, bags), score, [6, 4, 2])
+    >>> path.sizes, len(path.at(3))
     ([6, 4, 2], 3)
     """
-    file = TrailFile(None) if file is None else file
-    stops = file.load()[: len(sizes)]
-    walk = _Walk(state, score)
+    saved = checkpoint or Checkpoint(None, {})
+    record = saved.load()
+    stops = [] if record is None else [Stop.from_record(one) for one in record[0]["stops"]]
+    run = _Elimination(state, score)
     with (
-        (task or Task()).part("elimination", len(sizes)) as told,
+        (task or Task()).part("elimination", len(sizes)) as parts,
         Progress("elimination", sizes[0] - sizes[-1], show=show) as bar,
     ):
         if not stops:
-            stops.append(walk.stop(np.arange(sizes[0]), np.empty(0, dtype=np.int64), 0, None))
-            file.save(stops)
+            stops.append(run.stop(np.arange(sizes[0]), np.empty(0, dtype=np.int64), 0, None))
         bar.step(sizes[0] - stops[-1].n_kept)
         for size in sizes[len(stops) :]:
             rng = stream(seed, "elimination", size)
-            with told.part(f"{size} words"):
-                walk.begin(stops[-1].kept)
-                fell = walk.drop_to(size, rng, bar)
+            with parts.part(f"{size} words"):
+                run.begin(stops[-1].kept)
+                removed = run.drop_to(size, rng, bar)
                 n_tries = math.ceil(repair * min(1, FULL_REPAIR / size))
-                stops.append(walk.stop(walk.positions(), fell, n_tries, rng))
-            file.save(stops)
-    return Trail(stops)
+                stops.append(run.stop(run.positions(), removed, n_tries, rng))
+            saved.save({"stops": [stop.record() for stop in stops]})
+    return EliminationPath(stops)
 
 
-class _Walk:
-    """A state and its score on the way down."""
+class _Elimination:
+    """A state and its score between two stops."""
 
     def __init__(self, state: HistogramState, score: Score) -> None:
         self._state = state
@@ -174,7 +260,7 @@ class _Walk:
         return np.sort(self._state.codebook.positions(self._state.kept))
 
     def begin(self, kept: NDArray[np.int64]) -> None:
-        """Start anew from these words, so that nothing of the way here is left in any bit."""
+        """Reset to these words, so that no bit depends on the moves before."""
         self._state.reset(self._ids[kept])
         self._score = self._fresh.copy()
         self._value = self._score.update(self._state.histograms)
@@ -182,21 +268,21 @@ class _Walk:
     def stop(
         self,
         kept: NDArray[np.int64],
-        fell: NDArray[np.int64],
+        removed: NDArray[np.int64],
         n_tries: int,
         rng: np.random.Generator | None,
     ) -> Stop:
-        """Begin anew, try swaps, and return what there is then."""
+        """Reset, try swaps, and return the result."""
         self.begin(kept)
         n_tried, n_swapped = (0, 0) if rng is None else self._repair(n_tries, rng)
         certificate = self._state.fidelity().record()
-        return Stop(self.positions(), fell, self._value, n_tried, n_swapped, certificate)
+        return Stop(self.positions(), removed, self._value, n_tried, n_swapped, certificate)
 
     # -- down ------------------------------------------------------------------------------------
 
     def drop_to(self, size: int, rng: np.random.Generator, bar: Progress) -> NDArray[np.int64]:
-        """Let words go until ``size`` are left; return their positions, first gone first."""
-        fell: list[int] = []
+        """Remove words until ``size`` are left; return their positions, in order."""
+        removed: list[int] = []
         while self._state.n_kept > size:
             n_kept = self._state.n_kept
             share = min(n_kept / PACE, MOST)
@@ -205,12 +291,12 @@ class _Walk:
             words = self._least_missed(n_gone, rng)
             self._state.swap(remove=words)
             self._value = self._score.update(self._state.histograms)
-            fell.extend(self._state.codebook.positions(words).tolist())
+            removed.extend(self._state.codebook.positions(words).tolist())
             bar.step(len(words), note=f"{self._state.n_kept} words, score {self._value:.4f}")
-        return np.array(fell, dtype=np.int64)
+        return np.array(removed, dtype=np.int64)
 
     def _least_missed(self, n_gone: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the ids of the words to let go."""
+        """Return the ids of the words to remove."""
         kept, score = self._state.kept, self._score
         if not isinstance(score, LeaveOneOut):
             n_tried = min(len(kept), max(N_SAMPLED, 2 * n_gone))
@@ -245,7 +331,7 @@ class _Walk:
         return len(coming), sum(swap(word, rng) for word in coming)
 
     def _guided(self, word: int, rng: np.random.Generator) -> bool:
-        """Bring a word in and let one go that is missed little, if the score rises."""
+        """Add a word and remove one that is missed little, if the score rises."""
         assert isinstance(self._score, LeaveOneOut)
         self._state.swap(add=[word])
         kept = self._state.kept
@@ -255,7 +341,7 @@ class _Walk:
             if not values[column] > self._value:
                 break
             self._state.swap(remove=[kept[column]])
-            # Columns have moved since the score last looked: it looks at all of them.
+            # Columns have moved since the last update of the score: it updates all of them.
             if self._judge(None):
                 return True
             self._state.swap(add=[kept[column]])

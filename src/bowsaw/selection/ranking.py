@@ -96,7 +96,7 @@ class PresenceRanking(Selector):
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         measure: Literal["mi", "df", "chi2", "pmi"] = "mi",

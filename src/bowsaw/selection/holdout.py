@@ -1,0 +1,286 @@
+"""How far words may move, decided by bags that had no part in moving them; and folds.
+
+With thousands of descriptors and few images, words can be moved until they separate the images that
+moved them from all others, and no others: the leave-one-out error guards the classifier, not the
+words. So some bags of each class are held out, the words are moved by the rest, and at some marks
+on the way the error on those held out is measured: ridge regression on the square-rooted histograms
+of the rest, mean squared error over classes, at the ridge of a grid where it is least (a classifier
+learns from other images, too, how far to trust its histograms). The mark of least error is as far
+as all bags then move the words; that may be 0 steps. The words to begin with are chosen again in
+each fold, by the rest alone: had the bags held out helped to choose them, 0 steps would look better
+than they are.
+
+**Folds.** Bags are shuffled, sorted by class and dealt in turn. Images of one place, or frames of a
+film, are more alike than their class is, so bags may have *groups*, which stay together:
+``StratifiedGroupKFold`` of scikit-learn. What would leave a class without bags, such as its only
+one, is never held out. The fewer bags, the more folds: 5 of 5 with 100 bags, 2 with 250, 1 from 334
+up.
+
+**Cost**: per fold four fifths of the choice and of the descent, and coding the bags at each mark.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import StratifiedGroupKFold
+
+from bowsaw.bags import Bags
+from bowsaw.checkpoint import Checkpoint
+from bowsaw.codebook import Codebook
+from bowsaw.coding.bag_of_words import coded
+from bowsaw.errors import DataError
+from bowsaw.parallel import single_threaded_blas
+from bowsaw.progress import Progress, Task
+from bowsaw.random_streams import stream
+from bowsaw.scores.leave_one_out import RIDGES
+from bowsaw.selection.descent import Descent, DescentPlan
+
+N_PARTS = 5
+MARKS = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""Shares of the descent at which it is measured."""
+ENOUGH = 500
+"""Bags, over all folds together, of which a fifth is enough to decide by."""
+
+Labels = NDArray[np.int64]
+
+
+# -- folds ---------------------------------------------------------------------------------------
+
+
+def check_groups(groups: ArrayLike | None, n_bags: int) -> Labels | None:
+    """Return each bag's group as an integer from 0, in order of appearance, or raise a DataError.
+
+    Examples
+    --------
+    >>> check_groups(["roof", "cellar", "roof"], 3).tolist()
+    [0, 1, 0]
+    """
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_bags,):
+        raise DataError(f"groups must have one entry per bag ({n_bags}); got shape {names.shape}.")
+    numbers: dict[Any, int] = {}
+    found = [numbers.setdefault(name, len(numbers)) for name in names.tolist()]
+    return np.array(found, dtype=np.int64)
+
+
+def assign_folds(
+    labels: Labels, n_folds: int, rng: np.random.Generator, groups: Labels | None = None
+) -> Labels:
+    """Return the fold of each bag, from 0, each class spread evenly; groups stay together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> folds = assign_folds(np.array([0, 0, 0, 0, 1, 1]), 2, rng, np.array([0, 0, 1, 1, 2, 3]))
+    >>> [len(set(folds[a:b].tolist())) for a, b in ((0, 2), (2, 4), (0, 4), (4, 6))]
+    [1, 1, 2, 2]
+    """
+    fold = np.zeros(len(labels), dtype=np.int64)
+    if groups is None:
+        shuffled = rng.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        fold[by_class] = np.arange(len(labels)) % n_folds
+        return fold
+    n_folds = min(n_folds, int(groups.max(initial=-1)) + 1, int(np.bincount(labels).max(initial=0)))
+    if n_folds < 2:
+        return fold
+    splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        # Callers report classes that are too small for the folds.
+        warnings.simplefilter("ignore", UserWarning)
+        for number, (_, held) in enumerate(splitter.split(labels, labels, groups)):
+            fold[held] = number
+    return fold
+
+
+def n_groups_of(labels: Labels, groups: Labels | None) -> Labels:
+    """Return for each class how many groups have it; bags, where there are no groups."""
+    if groups is None:
+        return np.bincount(labels)
+    pairs = np.unique(np.stack([labels, groups]), axis=1)
+    return np.bincount(pairs[0])
+
+
+def check_all_are_seen(folds: Labels, labels: Labels, classes: NDArray[np.generic]) -> None:
+    """Raise a DataError if a fold holds all bags of a class: the rest could not learn it."""
+    for number, fold in classes_in_one_fold(folds, labels):
+        raise DataError(
+            f"all bags of class {classes[number]!s} fall into one fold ({fold}), because of their "
+            "groups. Give the class more groups, or name smaller ones."
+        )
+
+
+def classes_in_one_fold(folds: Labels, labels: Labels) -> list[tuple[int, int]]:
+    """Return the classes whose bags are all in one fold, each with that fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes_in_one_fold(np.array([0, 1, 2, 2]), np.array([0, 0, 1, 1]))
+    [(1, 2)]
+    """
+    found = []
+    for number in range(int(labels.max(initial=-1)) + 1):
+        theirs = np.unique(folds[labels == number])
+        if len(theirs) == 1:
+            found.append((number, int(theirs[0])))
+    return found
+
+
+# -- the check -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """The effect of moving words on bags that did not move them.
+
+    Attributes
+    ----------
+    marks : ndarray of int64, shape (n_marks,)
+        Steps after which it was measured, the first 0.
+    errors : ndarray of float64, shape (n_folds, n_marks)
+        Mean squared error on the bags held out.
+    """
+
+    marks: NDArray[np.int64]
+    errors: NDArray[np.float64]
+
+    @property
+    def n_steps(self) -> int:
+        """The mark of the least error, the first of equal ones; 0 where nothing was held out."""
+        if not len(self.errors):
+            return 0
+        return int(self.marks[self.errors.mean(axis=0).argmin()])
+
+
+def usual_folds(n_bags: int) -> int:
+    """Return the number of folds for a number of bags.
+
+    Examples
+    --------
+    >>> [usual_folds(n) for n in (30, 100, 250, 750)]
+    [5, 5, 2, 1]
+    """
+    return int(np.clip(round(ENOUGH / max(n_bags, 1)), 1, N_PARTS))
+
+
+def measure_holdout(
+    begin: Callable[[NDArray[np.int64], Task], Codebook],
+    bags: Bags,
+    labels: Labels,
+    plan: DescentPlan,
+    *,
+    n_folds: int,
+    seed: int,
+    checkpoint: Checkpoint,
+    groups: Labels | None = None,
+    show: bool = False,
+    task: Task | None = None,
+) -> Holdout | None:
+    """Measure the error on bags held out at some marks of the descent.
+
+    Parameters
+    ----------
+    begin : callable
+        Chooses the words to begin with by some of the bags, given as their positions and the task
+        that this is a part of.
+    bags, labels, plan, seed, show, task
+        As in :func:`bowsaw.selection.descent.refine_words`; ``seed`` assigns folds, too.
+    n_folds : int
+        Times that a fifth is held out.
+    checkpoint : Checkpoint
+        Written after every fold.
+    groups : ndarray of int64, shape (n_bags,), optional
+        Bags of one group are held out together.
+
+    Returns
+    -------
+    Holdout or None
+        None if a callback asked to stop.
+    """
+    marks = np.unique(np.round(np.array(MARKS) * plan.n_steps).astype(np.int64))
+    record = checkpoint.load()
+    found: list[list[float]] = [] if record is None else record[0]["errors"]
+    part = _parts(labels, seed, groups)
+    folds = [fold for fold in range(N_PARTS) if (part == fold).any()][:n_folds]
+    with (
+        (task or Task()).part("checking how far", len(folds)) as parts,
+        Progress("checking how far", len(folds) * plan.n_steps, show=show) as bar,
+    ):
+        bar.step(len(found) * plan.n_steps)
+        for fold in folds[len(found) :]:
+            held = part == fold
+            rows = np.flatnonzero(~held)
+            rest, seen = bags[rows], labels[rows]
+            with parts.part("fold", 1 + plan.n_steps) as steps:
+                descent = Descent(begin(rows, steps), rest, seen, plan, seed)
+                errors = []
+                for mark in marks:
+                    with single_threaded_blas():
+                        while len(descent.errors) < mark and not steps.stopped:
+                            with steps.part("step"):
+                                descent.step()
+                            bar.step()
+                    if steps.stopped:
+                        break
+                    words = Codebook(descent.words * bags.scale, scale=bags.scale)
+                    how = (words, plan.coding, plan.sharpness, plan.n_jobs)
+                    known, new = (coded(some, *how) for some in (rest, bags[held]))
+                    errors.append(held_out_error(known, new, seen, labels[held]))
+            if steps.stopped:
+                return None
+            found.append(errors)
+            checkpoint.save({"errors": found})
+            if parts.stopped:
+                return None
+    return Holdout(marks, np.array(found).reshape(len(found), len(marks)))
+
+
+def held_out_error(
+    histograms: NDArray[Any],
+    others: NDArray[Any],
+    labels: Labels,
+    truth: Labels,
+    ridges: Sequence[float] = RIDGES,
+) -> float:
+    """Return the least squared error, mean over other bags, of ridge regression on some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> some, others = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7]]), np.eye(2)
+    >>> labels = np.array([0, 0, 1, 1])
+    >>> held_out_error(some, others, labels, np.array([0, 1])) < 0.3
+    True
+    """
+    known, new = (np.sqrt(some.astype(np.float64)) for some in (histograms, others))
+    n_classes = int(max(labels.max(), truth.max(initial=0))) + 1
+    square = float(((known - known.mean(axis=0)) ** 2).sum()) / known.shape[1]
+    right, errors = np.eye(n_classes)[truth], []
+    with single_threaded_blas():
+        for ridge in ridges:
+            # Where all bags are alike, any ridge serves.
+            model = Ridge(alpha=ridge * (square or 1.0)).fit(known, np.eye(n_classes)[labels])
+            errors.append(float(((model.predict(new) - right) ** 2).sum(axis=1).mean()))
+    return min(errors)
+
+
+def _parts(labels: Labels, seed: int, groups: Labels | None) -> Labels:
+    """Return the part of each bag; -1 for what is never held out."""
+    part = assign_folds(labels, N_PARTS, stream(seed, "refinement", "folds"), groups)
+    out = part.copy()
+    for number, only in classes_in_one_fold(part, labels):
+        # With its whole group, and no other bag of the part.
+        these = (labels == number) if groups is None else np.isin(groups, groups[labels == number])
+        out[these & (part == only)] = -1
+    return out
