@@ -16,12 +16,11 @@ from bowsaw.cli.main import parser
 from bowsaw.cli.prune import _next_command, _read_task
 from bowsaw.errors import DataError, LeakError, MismatchError, ParameterError
 from bowsaw.evaluation.path import PruningPath
-from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.annealing import Annealing, Search
 from bowsaw.selection.coverage import Coverage
+from bowsaw.selection.descent import Slopes
+from bowsaw.selection.elimination import _Elimination
 from bowsaw.selection.refinement import Refinement
-from bowsaw.selection.search import Search
-from bowsaw.selection.slopes import Slopes
-from bowsaw.selection.trail import TrailFile
 
 QUICK = ("--method", "annealing", "--steps", 60)
 MOVED = ("--steps", 4, "--folds", 0)
@@ -297,7 +296,7 @@ def test_an_interrupted_refinement_continues(prune, content, monkeypatch, folds,
 
 
 def test_an_interrupted_path_continues(prune, content, monkeypatch):
-    stops = Interrupter.replace(monkeypatch, TrailFile, "save")
+    stops = Interrupter.replace(monkeypatch, _Elimination, "stop")
     prune("--max-loss", 0.2, output="whole.safetensors").lines()
     # The path has 3 stops; then come those of the 5 folds.
     total = stops.n_calls

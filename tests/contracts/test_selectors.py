@@ -167,7 +167,7 @@ def test_a_selection_says_what_it_codes_with(saw, name):
     else:
         if isinstance(saw, Refinement):
             assert np.array_equal(saw.codebook_.ids, selection.kept)
-            assert saw.moved_ > 0 or saw.check_.n_steps == 0
+            assert saw.moved_ > 0 or saw.holdout_.n_steps == 0
         else:
             assert saw.codebook_ == BOOK.only(selection.kept)
         # In the order of the codebook, so that ties fall as they do there.

@@ -12,10 +12,7 @@ _MODULES = {
         *("codebook-opencv-yml", "codebook-opencv-xml", "codebook-opencv-json"),
         *("codebook-opencv-gz", "codebook-faiss", "codebook-skops", "codebook-mat", "classifier"),
     ),
-    "stores": (
-        *("store", "histograms", "histograms-partial"),
-        *("checkpoint-kmeans", "checkpoint-search", "checkpoint-trail"),
-    ),
+    "stores": (*("store", "histograms", "histograms-partial", "checkpoint-kmeans"),),
     "runs": ("evaluation", "run-records", "run-page"),
     "pictures": (
         *("picture-headers", "picture-png", "picture-jpeg", "picture-tiff"),

@@ -105,9 +105,9 @@ def test_a_run_is_a_function_of_its_seed(tmp_path):
 
 
 def test_a_run_that_goes_on_draws_what_it_would_have_drawn(tmp_path):
-    drawn, whole = run_of(READERS["checkpoint-search"], tmp_path)
-    first = run_of(READERS["checkpoint-search"], tmp_path, 100)[1]
-    second = Search(READERS["checkpoint-search"], 0, tmp_path)
+    drawn, whole = run_of(READERS["checkpoint-kmeans"], tmp_path)
+    first = run_of(READERS["checkpoint-kmeans"], tmp_path, 100)[1]
+    second = Search(READERS["checkpoint-kmeans"], 0, tmp_path)
     second.begin(first.corpus)
     for index in range(100, 200):
         data = second.draw(index)

@@ -209,7 +209,7 @@ def refinement_with_holdout(codebook: Any, data: Any, y: np.ndarray) -> tuple[in
     """Return how many steps the held-out bags allow, and the words."""
     how = {"n_steps": 30, "n_folds": 2, "random_state": SEED, "n_jobs": 1}
     found = bs.Refinement(codebook, 6, **how).fit(data, y)
-    return int(found.check_.n_steps), found.codebook_
+    return int(found.holdout_.n_steps), found.codebook_
 
 
 def elimination_path(codebook: Any, data: Any, y: np.ndarray) -> Any:

@@ -189,7 +189,7 @@ def problem():
 
 def test_a_short_search_is_shown_whole(problem):
     bags, y, book = problem
-    saw = Annealing(book, 3, n_steps=40, warmth=3.0).fit(bags, y)
+    saw = Annealing(book, 3, n_steps=40, start_temperature=3.0).fit(bags, y)
     line = trace_line({"size": 3}, saw)
     assert (line["kind"], line["size"], line["score_name"]) == ("trace", 3, "leave-one-out")
     assert line["step"] == list(range(41))

@@ -132,7 +132,7 @@ def test_stages_of_a_refinement():
         ("Refinement", "checking how far"),
         *fold,
         *fold,
-        *([("Refinement", "refining")] if saw.check_.n_steps else []),
+        *([("Refinement", "refining")] if saw.holdout_.n_steps else []),
     ]
     steps = [one for one in ear.observed if one == ("end", "Refinement", "step")]
     assert len(steps) == 2 * 4 + len(saw.errors_)
@@ -239,13 +239,13 @@ def whole():
 @pytest.mark.parametrize("after", [3, 14, 20, 29])
 def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, tmp_path):
     # Steps: 6 of the start; 6 and 4 in each of two folds; and those of the walk.
-    assert whole.check_.n_steps >= 1
+    assert whole.holdout_.n_steps >= 1
     saw = refinement(checkpoint=tmp_path / "words")
-    ear = Ear(after=min(after, 26 + whole.check_.n_steps - 1), **{how: "step"})
+    ear = Ear(after=min(after, 26 + whole.holdout_.n_steps - 1), **{how: "step"})
     part = clone(saw).set_callbacks(ear).fit(DATA, Y)
     assert part.codebook_.n_words == 3
     assert ear.observed[-1] == ("teardown", "Refinement")
-    assert part.interrupted_ == (len(part.errors_) < whole.check_.n_steps)
+    assert part.interrupted_ == (len(part.errors_) < whole.holdout_.n_steps)
     again = clone(saw).fit(DATA, Y)
     assert same(again, whole)
     assert list(tmp_path.iterdir()) == []

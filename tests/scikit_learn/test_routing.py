@@ -23,8 +23,7 @@ import bowsaw as bs
 import bowsaw.selection.refinement
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.recommendation import deal
-from bowsaw.selection.folds import check_groups
-from bowsaw.selection.nested import N_PARTS
+from bowsaw.selection.holdout import N_PARTS, check_groups
 from bowsaw.selection.routing import of_rows
 
 N = 32
@@ -287,7 +286,7 @@ def test_a_start_that_is_told_otherwise_is_made_again(tmp_path):
     saw = refinement(start=inner, checkpoint=tmp_path / "words")
     weight = np.ones(N)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bowsaw.selection.refinement, "check_steps", tear)
+        patch.setattr(bowsaw.selection.refinement, "measure_holdout", tear)
         for told, n_starts in ((weight, 1), (weight, 1), (2 * weight, 2)):
             with pytest.raises(TornError):
                 clone(saw).fit(BAGS, Y, sample_weight=told)

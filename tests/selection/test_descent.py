@@ -1,3 +1,7 @@
+"""Moving words: gradients against differences, units, threads, data at the limits."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
@@ -6,13 +10,12 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.scores.base import make_score
 from bowsaw.scores.leave_one_out import leave_one_out_gradient
-from bowsaw.selection.descent import refined
-from bowsaw.selection.slopes import SOFTNESS, Pool, Slopes
+from bowsaw.selection.descent import SOFTNESS, DescentPlan, Pool, Slopes, refine_words
 
 
 def two_classes(n_bags=24, n_rows=60, seed=0, scale=1.0):
-    # The classes differ in the first coordinate alone; the second is twice as wide and tells
-    # nothing, so words that k-means would place are of little use.
+    # The classes differ in the first coordinate alone; the second is twice as wide and
+    # uninformative, so words that k-means would place are of little use.
     random = np.random.default_rng(seed)
     labels = np.arange(n_bags) % 2
     rows = [
@@ -25,13 +28,17 @@ def idle_words(scale=1.0):
     return bs.Codebook(scale * np.array([[0.2, 2.0], [0.2, -2.0], [0.3, 0.0]]), ids=[7, 3, 9])
 
 
+def refined(book, bags, labels, seed=0, **settings):
+    return refine_words(book, bags, np.asarray(labels), DescentPlan(**settings), seed=seed)
+
+
 def score_of(book, bags, labels, **coding):
     histograms = BagOfWords(book, **coding).transform(bags)
     return make_score("leave-one-out").begin(labels, 2).update(histograms)
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
-def test_words_that_moved_tell_more_also_of_bags_that_they_have_not_seen(coding):
+def test_words_that_moved_separate_also_bags_that_they_have_not_seen(coding):
     bags, labels = two_classes()
     unseen, truth = two_classes(n_bags=60, seed=1)
     options = {"coding": coding, "sharpness": 1.0}
@@ -48,7 +55,7 @@ def test_the_slopes_of_soft_coding_are_the_limit_of_differences():
     bags, labels = two_classes(n_bags=10, n_rows=20)
     pool = Pool(bags, labels, per_bag=20, max_bags=100, seed=0)
     words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
-    step = Slopes(pool, words, "soft", 0.7, None)
+    step = Slopes(pool, words, DescentPlan(coding="soft", sharpness=0.7))
     _, slopes = step.gradient(words, 0)
 
     def histograms_of(moved):
@@ -72,7 +79,7 @@ def test_the_slopes_of_soft_coding_are_the_limit_of_differences():
 def test_hard_histograms_are_counts_of_the_nearest_word():
     bags, labels = two_classes(n_bags=8, n_rows=16)
     words = np.array([[0.5, 1.0], [-0.5, -1.0], [1.0, 0.0]], dtype=np.float32)
-    step = Slopes(Pool(bags, labels, 16, 100, 0), words, "hard", 1.0, None)
+    step = Slopes(Pool(bags, labels, 16, 100, 0), words, DescentPlan())
     error, _ = step.gradient(words, 0)
     histograms = BagOfWords(bs.Codebook(words)).transform(bags)
     expected, _ = leave_one_out_gradient(histograms, np.eye(2)[labels])
@@ -81,9 +88,8 @@ def test_hard_histograms_are_counts_of_the_nearest_word():
 
 def test_the_unit_is_the_distance_from_the_nearest_word():
     bags = bs.Bags.from_list([[[0.0], [3.0]], [[1.0], [4.0]]])
-    step = Slopes(
-        Pool(bags, np.array([0, 1]), 2, 10, 0), np.array([[0.0], [4.0]], "f4"), "hard", 1.0, None
-    )
+    pool = Pool(bags, np.array([0, 1]), 2, 10, 0)
+    step = Slopes(pool, np.array([[0.0], [4.0]], "f4"), DescentPlan())
     # Squared distances 0, 1, 1 and 0.
     assert step.unit == pytest.approx(np.sqrt(0.5))
     assert step._sharpness == pytest.approx(SOFTNESS / 0.5)
@@ -92,7 +98,7 @@ def test_the_unit_is_the_distance_from_the_nearest_word():
 def test_the_same_words_on_any_number_of_threads_and_for_the_same_seed():
     bags, labels = two_classes(n_bags=40, n_rows=300)
     books = [
-        refined(idle_words(), bags, labels, n_steps=8, n_jobs=n_jobs, random_state=seed).codebook
+        refined(idle_words(), bags, labels, n_steps=8, n_jobs=n_jobs, seed=seed).codebook
         for n_jobs, seed in ((1, 0), (2, 0), (2, 1))
     ]
     assert np.array_equal(books[0].words, books[1].words)
@@ -109,13 +115,13 @@ def test_hard_coding_does_not_depend_on_the_unit_of_descriptors(scale):
     assert scaled.moved == pytest.approx(scale * plain.moved, rel=1e-2)
 
 
-def test_ids_stay_and_provenance_tells_what_was_done():
+def test_ids_stay_and_provenance_records_what_was_done():
     bags, labels = two_classes()
     better = refined(idle_words(), bags, labels, n_steps=5)
     assert better.codebook.ids.tolist() == [7, 3, 9]
-    told = better.codebook.provenance["refined"]
-    assert told["n_steps"] == 5
-    assert told["moved"] == better.moved > 0
+    record = better.codebook.provenance["refined"]
+    assert record["n_steps"] == 5
+    assert record["moved"] == better.moved > 0
     distances = np.linalg.norm(better.codebook.words - idle_words().words, axis=1)
     assert better.moved == pytest.approx(distances.mean(), rel=1e-5)
 
@@ -143,10 +149,11 @@ def test_a_word_that_no_descriptor_comes_near_stays():
     assert not np.array_equal(better.codebook.words[0], book.words[0])
 
 
-def test_more_bags_than_a_step_looks_at_and_empty_bags_are_no_special_case():
+def test_more_bags_than_a_step_uses_and_empty_bags_are_no_special_case(monkeypatch):
+    monkeypatch.setattr("bowsaw.selection.descent.MAX_BAGS", 16)
     bags, labels = two_classes(n_bags=30)
     with_empty = bs.Bags.from_list([*bags, np.empty((0, 2))])
-    better = refined(idle_words(), with_empty, [*labels, 1], n_steps=60, max_bags=16, coding="hard")
+    better = refined(idle_words(), with_empty, [*labels, 1], n_steps=60)
     assert score_of(better.codebook, bags, labels) > 0.05 + score_of(idle_words(), bags, labels)
 
 
@@ -156,25 +163,22 @@ def test_descriptors_that_are_the_words_are_no_special_case():
     assert np.isfinite(better.codebook.words).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"n_steps": -1}, "n_steps must be a whole number from 0"),
-        ({"rate": 0.0}, "rate must be a number above 0"),
-        ({"per_bag": 0}, "per_bag must be a whole number from 1"),
-        ({"max_bags": 1}, "max_bags must be a whole number from 2"),
-        ({"coding": "fuzzy"}, "coding must be 'hard' or 'soft'"),
-    ],
-)
-def test_wrong_parameters_are_told(options, told):
-    bags, labels = two_classes(n_bags=4)
-    with pytest.raises(ParameterError, match=told):
-        refined(idle_words(), bags, labels, **options)
+def test_stopping_cuts_the_same_descent_short():
+    bags, labels = two_classes(n_bags=30)
+    plan = DescentPlan(n_steps=8)
+    full, stopped = (
+        refine_words(idle_words(), bags, labels, plan, stop=stop).errors for stop in (None, 5)
+    )
+    np.testing.assert_array_equal(stopped, full[:5])
+    assert len(full) == 8
 
 
-def test_wrong_data_are_told():
-    bags, labels = two_classes(n_bags=4)
-    with pytest.raises(DataError, match="one a bag"):
-        refined(idle_words(), bags, labels[:3])
+@pytest.mark.parametrize("wrong", [{"n_steps": -1}, {"rate": 0.0}, {"per_bag": 0}])
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(ParameterError, match=f"{next(iter(wrong))} must be"):
+        DescentPlan(**wrong).checked()
+
+
+def test_bags_without_descriptors_are_refused():
     with pytest.raises(DataError, match="no descriptors"):
         refined(idle_words(), bs.Bags.from_list([np.empty((0, 2))] * 2), [0, 1])

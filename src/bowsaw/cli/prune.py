@@ -50,7 +50,7 @@ from bowsaw.formats.vocabulary import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.base import SCORES
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.annealing import USUAL_STEPS, Annealing
 from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.refinement import Refinement
@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int_from(0),
         metavar="N",
         help=f"steps of the refinement (default: {default(Refinement, 'n_steps')}), or swaps that "
-        f"annealing tries (default: {default(Annealing, 'n_steps')})",
+        f"annealing tries (default: {USUAL_STEPS})",
     )
     search.add_argument(
         "--folds",
@@ -221,10 +221,10 @@ class _Task:
         found = selector.fit(self.bags, self.labels).selection_
         if isinstance(selector, Annealing):
             n_moves = len(selector.accepted_)
-            left = 0 if self.n_kept == self.book.n_words else selector.n_steps - n_moves
+            left = 0 if self.n_kept == self.book.n_words else selector.n_steps_ - n_moves
             return _Result(found, (found.scores[0], selector.score_), n_moves, left)
         if isinstance(selector, Refinement):
-            n_moves, holdout = len(selector.errors_), selector.check_
+            n_moves, holdout = len(selector.errors_), selector.holdout_
             planned = selector.n_steps if holdout is None else holdout.n_steps
             left = max(planned - n_moves, 1) if selector.interrupted_ else 0
             scores = (*found.scores[:1], *filter(None, [found.final_score]))

@@ -61,6 +61,7 @@ N_NEIGHBOURS = 128
 N_RECENT = 100
 """Moves that the progress bar counts acceptance over."""
 RENEWAL = 25
+USUAL_STEPS = 2000
 
 Words = NDArray[np.int64]
 Draw = Callable[[Words, NDArray[np.bool_], np.random.Generator], tuple[Words, Words]]
@@ -231,7 +232,7 @@ class Annealing(Selector):
     ) -> Selection:
         assert labels is not None
         score, n_classes = make_score(self.score), int(labels.max()) + 1
-        self.n_steps_ = 2000 if self.n_steps is None else int(self.n_steps)
+        self.n_steps_ = USUAL_STEPS if self.n_steps is None else int(self.n_steps)
         if self.n_steps is None and self.schedule == "published":
             self.n_steps_ = 100 if self.coding == "hard" else 500
         seed = seed_from(self.random_state)

@@ -50,11 +50,13 @@ class DescentPlan(NamedTuple):
     sharpness: float = 40.0
     n_jobs: int | None = -1
 
-    def check(self) -> None:
-        """Raise a ParameterError for settings that no descent has."""
-        check_int(self.n_steps, "n_steps", 0)
-        check_int(self.per_bag, "per_bag", 1)
-        check_real(self.rate, "rate", 0, open_low=True)
+    def checked(self) -> DescentPlan:
+        """Return plain values, or raise a ParameterError."""
+        return self._replace(
+            n_steps=check_int(self.n_steps, "n_steps", 0),
+            rate=check_real(self.rate, "rate", 0, open_low=True),
+            per_bag=check_int(self.per_bag, "per_bag", 1),
+        )
 
 
 def usual_per_bag(n_words: int) -> int:

@@ -206,12 +206,12 @@ class Refinement(Selector):
         super()._validate()
         if self.n_folds is not None:
             check_int(self.n_folds, "n_folds", 0, N_PARTS)
-        self._plan(1).check()
+        self._plan(1)
 
     def _plan(self, n_kept: int) -> DescentPlan:
         per_bag = usual_per_bag(n_kept) if self.per_bag is None else self.per_bag
         how = (self.coding, self.sharpness, self.n_jobs)
-        return DescentPlan(self.n_steps, self.rate, per_bag, *how)
+        return DescentPlan(self.n_steps, self.rate, per_bag, *how).checked()
 
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
@@ -267,9 +267,9 @@ class Refinement(Selector):
             parameters={
                 "start": begun.method,
                 "n_steps": len(found.errors),
-                "n_steps_at_most": self.n_steps,
+                "n_steps_at_most": plan.n_steps,
                 "n_folds": n_folds,
-                "rate": self.rate,
+                "rate": plan.rate,
                 "per_bag": plan.per_bag,
                 "moved": found.moved,
                 "coding": self.coding,

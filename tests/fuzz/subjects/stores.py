@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -17,7 +16,7 @@ from typing import Any
 import cv2
 import numpy as np
 from tests.fuzz.engine import Reader
-from tests.fuzz.mutations import change_json, mixed
+from tests.fuzz.mutations import mixed
 from tests.fuzz.structures import (
     change_npy,
     change_safetensors,
@@ -34,8 +33,6 @@ from bowsaw.checkpoint import Checkpoint
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import FormatError, MismatchError, StoreError
 from bowsaw.images.folder import ImageFolder
-from bowsaw.selection.checkpoint import SearchCheckpoint
-from bowsaw.selection.trail import Stop, TrailFile
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import Recipe
 from bowsaw.store.histograms import Histograms, HistogramWriter, read_histograms
@@ -210,39 +207,6 @@ def _read_kmeans(data: bytes, folder: Path) -> Any:
     return found
 
 
-def _search_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "s.partial"
-        record = {"step": 25, "kept": [1, 2, 3], "scores": [0.1, 0.25], "state": {"a": "b"}}
-        SearchCheckpoint(path, {"seed": 0}).save(record)
-        return [path.read_bytes()]
-
-
-def _read_search(data: bytes, folder: Path) -> Any:
-    return SearchCheckpoint(in_file(data, folder, "s.partial"), {"seed": 0}).load()
-
-
-def _check_search(data: bytes, found: Any, folder: Path) -> None:
-    assert found == json.loads(data)["record"] or found != found or "nan" in str(found)
-
-
-@cache
-def _trail_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "t.partial"
-        kept = np.array([1, 2, 5])
-        stops = [
-            Stop(kept, np.array([7]), score=0.5, n_tried=3, n_swapped=1, certificate=None),
-            Stop(kept[:2], np.array([5]), score=0.4, n_tried=3, n_swapped=1, certificate=None),
-        ]
-        TrailFile(path, {"seed": 0}).save(stops)
-        return [path.read_bytes()]
-
-
-def _read_trail(data: bytes, folder: Path) -> Any:
-    return TrailFile(in_file(data, folder, "t.partial"), {"seed": 0}).load() or None
-
-
 def _lose_a_lock(data: bytes, rng: Random) -> bytes:
     files = unpack(data)
     files[rng.choice(("writer.lock", "catalog.sqlite-journal", "shards/00000.npy.partial"))] = b"x"
@@ -285,20 +249,5 @@ READERS = [
         _read_kmeans,
         mixed(change_safetensors, share=0.8),
         (FormatError, MismatchError),
-    ),
-    Reader(
-        "checkpoint-trail",
-        _trail_seeds,
-        _read_trail,
-        mixed(change_zip(mixed(change_npy)), share=0.8),
-        (),
-    ),
-    Reader(
-        "checkpoint-search",
-        _search_seeds,
-        _read_search,
-        mixed(change_json),
-        (),
-        _check_search,
     ),
 ]
