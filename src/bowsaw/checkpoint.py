@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EF
 _MAX_NAME = 255
 _CHECKPOINT = "bowsaw-checkpoint"
 _SHORT = 30
+_MAX_EMPTY_TEXT = 1024
 
 
 # -- atomic files --------------------------------------------------------------------------------
@@ -510,11 +511,20 @@ class JsonLines:
 
 
 class NpzReader:
-    """The arrays of an uncompressed ``.npz``, none larger than the file; a context manager.
+    """The arrays of an ``.npz`` file, bounded by the length of the file; a context manager.
 
-    NumPy allocates what a header asks for and decompresses what is compressed, so one kilobyte can
-    ask for all memory. Here the length in the file must match the shape, and nothing is unpickled.
-    Damaged bytes make zipfile and NumPy raise many types of exceptions: catch ``Exception``.
+    NumPy allocates what a header asks for and zipfile inflates without end, so one kilobyte can ask
+    for all memory. Here the members may not unpack to more than ``max_bytes``, and each array must
+    have the length of its shape. Nothing is unpickled. Damaged bytes make zipfile and NumPy raise
+    many kinds of exceptions: catch ``Exception``.
+
+    Parameters
+    ----------
+    source : Path or binary file
+        The file.
+    max_bytes : int, optional
+        Limit of the unpacked bytes. By default the length of the file; compressed arrays are then
+        refused. Needed where ``source`` is not a Path.
 
     Examples
     --------
@@ -526,13 +536,20 @@ class NpzReader:
     (['a'], array([0, 1, 2]))
     """
 
-    def __init__(self, path: Path) -> None:
-        require_regular(path)
-        self._archive = zipfile.ZipFile(path)
+    def __init__(self, source: Path | BinaryIO, max_bytes: int | None = None) -> None:
+        self._packings = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        if isinstance(source, Path):
+            require_regular(source)
+        if max_bytes is None and isinstance(source, Path):
+            self._packings, max_bytes = (zipfile.ZIP_STORED,), source.stat().st_size
+        self._archive = zipfile.ZipFile(source)
         try:
-            entries = self._archive.infolist()
-            if sum(entry.file_size for entry in entries) > path.stat().st_size:
-                raise ValueError("its arrays are compressed or larger than the file")
+            total = sum(entry.file_size for entry in self._archive.infolist())
+            if max_bytes is None or total > max_bytes:
+                raise ValueError(
+                    f"it unpacks to {total:,} bytes, more than {max_bytes:,}: its arrays are "
+                    "compressed or larger than the file"
+                )
         except BaseException:
             self._archive.close()
             raise
@@ -544,22 +561,61 @@ class NpzReader:
         self._archive.close()
 
     @property
+    def members(self) -> list[str]:
+        """The names of all members, arrays or not."""
+        return self._archive.namelist()
+
+    @property
     def names(self) -> list[str]:
         """The names of the arrays."""
-        return [name.removesuffix(".npy") for name in self._archive.namelist()]
+        return [name.removesuffix(".npy") for name in self.members if name.endswith(".npy")]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        entry = self._archive.getinfo(f"{name}.npy")
-        if entry.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"{name} is compressed or larger than the file")
-        with self._archive.open(entry) as member, warnings.catch_warnings():
-            # NumPy only warns about a header that it had to repair.
-            warnings.simplefilter("error")
-            if np.lib.format.read_magic(member) != (1, 0):
-                raise ValueError(f"{name} has another version of NumPy's format")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(member)
-            if math.prod(shape) * dtype.itemsize != entry.file_size - member.tell():
-                raise ValueError(f"{name} does not have the length of its shape {shape}")
+        entry = self._entry(f"{name}.npy")
         with self._archive.open(entry) as member:
-            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-        return array
+            return read_npy(member, entry.file_size)
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a member, at most the length that the archive states."""
+        entry = self._entry(name)
+        with self._archive.open(entry) as member:
+            return member.read(entry.file_size)
+
+    def _entry(self, name: str) -> zipfile.ZipInfo:
+        entry = self._archive.getinfo(name)
+        if entry.compress_type not in self._packings:
+            raise ValueError(f"{name} is compressed, or packed in a way other than deflate")
+        return entry
+
+
+def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file of ``n_bytes``: numbers or texts, never objects.
+
+    Damaged bytes make NumPy raise many kinds of exceptions: catch ``Exception``.
+    """
+    with warnings.catch_warnings():
+        # NumPy only warns about a header that it had to repair.
+        warnings.simplefilter("error")
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError("it has another version of NumPy's format")
+        # Version 3 has the layout of version 2; texts of numbers are ASCII in both.
+        first = version == (1, 0)
+        header = np.lib.format.read_array_header_1_0 if first else _read_header_2
+        shape, _, dtype = header(file)
+        left = n_bytes - file.tell()
+        # Long doubles of other systems are read as something else, without a warning.
+        if dtype.kind not in "biufcSU" or dtype.char in "gG":
+            raise ValueError(f"it holds {str(dtype)[:80]}, not numbers or texts")
+        # Empty arrays of texts that are gigabytes long each would fit into no bytes.
+        if dtype.itemsize > max(left, _MAX_EMPTY_TEXT) or min(shape, default=0) < 0:
+            raise ValueError(f"its empty texts are {dtype.itemsize:,} bytes long each")
+        if math.prod(shape) * dtype.itemsize != left or (0 in shape and len(shape) > 1):
+            raise ValueError(f"the {left:,} bytes after its header do not have its shape {shape}")
+        file.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+def _read_header_2(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    return np.lib.format.read_array_header_2_0(file)

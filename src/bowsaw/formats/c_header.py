@@ -1,37 +1,44 @@
 """Words, coding and classifier as one C header, for microcontrollers.
 
-**The problem.** A small device has a C compiler, some kilobytes, and no runtime. What is left of a
-recogniser there is a table of words, a loop over them and a few sums, so the header has just these:
-``static const`` tables, which lie in flash, and ``static inline`` functions in plain C99 that use
-no heap.
+**The problem.** A small device has a C compiler, some kilobytes, and no runtime. A recogniser there
+is a table of words, a loop over them and a few sums. The header has just these: ``static const``
+tables, which stay in flash, and ``static inline`` functions in plain C99 without heap.
 
 **Equal codes.** ``bowsaw_code`` adds the squared differences in double, in the order of the
 dimensions, and keeps the first of equal words: our definition of the nearest word. It leaves a word
-as soon as its sum reaches the best one, which changes nothing, since sums never fall. The codes are
-those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and
-two words are equally near to 16 digits. On a processor without double,
-``#define BOWSAW_REAL float`` before the include is quicker and a little less exact.
+as soon as its sum reaches the best one, which changes nothing, since sums never decrease. The codes
+equal those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids
+it) and two words are equally near to 16 digits. On a processor without double,
+``#define BOWSAW_REAL float`` before the include is faster and a little less exact.
 
-**Smaller words.** ``words="uint8"`` or ``"int8"`` stores q with c = step · (q − zero): a quarter of
-the bytes. Each entry moves by step / 2 at most; the largest move of a word, in unit-norm units, is
-written into the header as ``BOWSAW_WORD_ERROR``. By the triangle inequality a descriptor's distance
-to a word changes by no more, and its code only where its two nearest words differ in distance by
-less than twice that. The codes are those of Python with the moved words, as `small_words` restores
-them. Where descriptors are uint8 and the words lie in 0…255, as those of dense SIFT do, uint8 has
-the step 1 and all arithmetic is that of 32-bit integers.
+**Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero):
+a quarter of the bytes. An entry moves by step / 2 at most, a word of n_dims entries by
+√n_dims · step / 2. The largest move of a word, in unit-norm units, is ``BOWSAW_WORD_ERROR``. By the
+triangle inequality the distance of a descriptor to a word changes by no more, and its code only
+where its two nearest words differ in distance by less than twice that. The step has at most 12
+binary digits: step · (q − zero) is then exact in float32, and every compiler restores the words of
+`quantize_words`. Where descriptors are uint8 and the words are within 0 and 255, as those of dense
+SIFT, uint8 has step 1 and all arithmetic is in 32-bit integers.
 
-Weights are float32, with the classifier's scale multiplied in; sums are ``BOWSAW_REAL``. Where a
-program has two headers, ``name`` tells them apart (:mod:`bowsaw.formats.c_names`).
+**Names.** All that a header defines begins with one name: ``bowsaw_code``, ``BOWSAW_N_WORDS``.
+Another name gives ``rooms_code`` and ``ROOMS_N_WORDS``, so several headers fit into one program.
+Names are lower case, since two that differ in case would share their macros, the guard included,
+and the second header would be skipped silently. Two underscores in a row are reserved in C++.
+
+Weights are float32, multiplied by the classifier's scale; sums are ``BOWSAW_REAL``.
 
 Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft coding needs
-n_words floats of stack beside them, and scores n_classes numbers.
+n_words floats of stack, scores n_classes numbers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
@@ -43,21 +50,35 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.formats.c_literals import c_number, c_numbers, c_row, c_text, float_above
-from bowsaw.formats.c_names import USUAL, check_name, named
-from bowsaw.formats.linear_model import (
-    DESCRIPTORS,
-    LinearModel,
-    as_recogniser,
-    unit_of,
-)
-from bowsaw.formats.small_words import small_words
+from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, as_recogniser, unit_of
+from bowsaw.validation import check_choice
 
 WORDS = ("float32", "uint8", "int8")
+DEFAULT_NAME = "bowsaw"
 
 _C_TYPES = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
-_MOST_BYTE_DIMS = 2**31 // 255**2
-"""With so many dimensions, a sum of squared differences of bytes still fits into 32 bits."""
+_MAX_BYTE_DIMS = 2**31 // 255**2
+"""Up to this many dimensions, a sum of squared differences of bytes fits into 32 bits."""
+_STEP_DIGITS = 12
+_MIN_STEP = 2.0**-126
+"""Smaller steps have fewer digits in float32."""
+_MAX_NAME = 40
+"""With the longest ending, all characters count: 63 do in C99."""
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_WITH_NAME = re.compile(rf"\b({DEFAULT_NAME}|{DEFAULT_NAME.upper()})(?=_)")
+_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor
+    bool break case catch char char8_t char16_t char32_t class co_await co_return co_yield compl
+    concept const const_cast consteval constexpr constinit continue contract_assert decltype default
+    delete do double dynamic_cast else enum explicit export extern false float for friend goto if
+    inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+    protected public reflexpr register reinterpret_cast requires restrict return short signed sizeof
+    static static_assert static_cast struct switch synchronized template this thread_local throw
+    true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905 (a list of quoted words is harder to read)
+)
 
 
 def write_c_header(
@@ -67,25 +88,25 @@ def write_c_header(
     *,
     words: Literal["float32", "uint8", "int8"] = "float32",
     descriptors: Literal["float32", "uint8"] = "float32",
-    name: str = USUAL,
+    name: str = DEFAULT_NAME,
 ) -> None:
     """Write words, coding and classifier as a C99 header.
 
     Parameters
     ----------
     coder : BagOfWords or Codebook
-        The coding. A codebook stands for hard coding, or for the coding of ``classifier``.
+        The coding. A codebook means hard coding, or the coding of ``classifier``.
     path : path-like
-        The file, by custom ``.h``; it appears whole or not at all.
+        The file, usually ``.h``; written atomically.
     classifier : LinearModel or estimator, optional
-        What `load_classifier` returns, or a fitted estimator as `save_classifier` takes it.
+        From `load_classifier`, or a fitted estimator as `save_classifier` takes it.
     words : {"float32", "uint8", "int8"}, default="float32"
-        How words are stored; the small types move them a little, see the module's chapter.
+        How words are stored; 8 bits move them a little, see the module.
     descriptors : {"float32", "uint8"}, default="float32"
         The type of the descriptors; the unit is that of the codebook's words either way.
     name : str, default="bowsaw"
-        What all that the header defines begins with: ``bowsaw_code``, ``BOWSAW_N_WORDS``. Headers
-        of different names fit into one program.
+        Prefix of everything that the header defines: ``bowsaw_code``, ``BOWSAW_N_WORDS``.
+        Headers of different names fit into one program.
 
     Examples
     --------
@@ -97,10 +118,9 @@ def write_c_header(
     >>> print(file.read_text().partition("bowsaw_words")[2].splitlines()[1])
     {0.0f, 1.5f},
     """
-    for what, value, known in (("words", words, WORDS), ("descriptors", descriptors, DESCRIPTORS)):
-        if value not in known:
-            raise ParameterError(f"{what} must be one of {', '.join(known)}; got {value!r}.")
-    check_name(name)
+    check_choice(words, "words", WORDS)
+    check_choice(descriptors, "descriptors", DESCRIPTORS)
+    _check_name(name)
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
     parts = [
@@ -111,11 +131,11 @@ def write_c_header(
     if model is not None:
         parts.append(_classifier(model))
     parts.append("#endif\n")
-    text = named("\n".join(parts), name)
-    # Last, so that a name is put in front of nothing that others have written.
-    told = {"ABOUT": _about(bow, book), "CLASSES": _classes(model)}
-    told["SELF"] = hashlib.sha256(repr((text, told)).encode()).hexdigest()[:12]
-    text = re.sub("@(ABOUT|CLASSES|SELF)@", lambda mark: told[mark[1]], text)
+    text = _with_name("\n".join(parts), name)
+    # Last, so that the name does not change text of the user.
+    filled = {"ABOUT": _about(bow, book), "CLASSES": _classes(model)}
+    filled["SELF"] = hashlib.sha256(repr((text, filled)).encode()).hexdigest()[:12]
+    text = re.sub("@(ABOUT|CLASSES|SELF)@", lambda mark: filled[mark[1]], text)
     with atomic_write(path) as file:
         file.write(text.encode("ascii"))
 
@@ -140,7 +160,7 @@ def _head(
    A descriptor is {book.n_dims} numbers of type bowsaw_input, {unit_of(book)}
    (BOWSAW_SCALE). */
 #if defined(BOWSAW_WORDS_H) && !defined(BOWSAW_WORDS_H_@SELF@)
-#error "another header of this name is in use already: write one of them with another --name"
+#error "another header of this name is in use: write one of them with another --name"
 #endif
 #ifndef BOWSAW_WORDS_H
 #define BOWSAW_WORDS_H
@@ -151,7 +171,7 @@ def _head(
 {"#include <math.h>" + chr(10) if uses_maths else ""}
 #define BOWSAW_N_WORDS {book.n_words}
 #define BOWSAW_N_DIMS {book.n_dims}
-#define BOWSAW_SCALE {c_number(book.scale)}
+#define BOWSAW_SCALE {_c_number(book.scale)}
 
 /* What sums are computed in; float is quicker where there is no double, and less exact. */
 #ifndef BOWSAW_REAL
@@ -170,13 +190,13 @@ def _about(bow: BagOfWords, book: Codebook) -> str:
         "description": book.description,
         "codebook": book.digest,
     }
-    # A comment must not end early, whatever a description holds.
+    # A comment must not end early, whatever a description contains.
     return json.dumps(about, sort_keys=True).replace("*/", "* /").replace("/*", "/ *")
 
 
 def _are_bytes(book: Codebook, descriptors: str) -> bool:
     within = book.words.min() >= 0 and book.words.max() <= 255
-    return bool(descriptors == "uint8" and within and book.n_dims <= _MOST_BYTE_DIMS)
+    return bool(descriptors == "uint8" and within and book.n_dims <= _MAX_BYTE_DIMS)
 
 
 def _words(
@@ -188,26 +208,26 @@ def _words(
     if kind == "float32":
         table: NDArray[Any] = book.words
     else:
-        found = small_words(book.words, kind, descriptors)
+        found = quantize_words(book.words, kind, descriptors)
         table = found.values
         lines += [
-            "/* No word lies farther from what is stored of it than this; 1 is a norm of 1. */",
-            f"#define BOWSAW_WORD_ERROR {c_number(float_above(found.error / book.scale))}",
+            "/* No word is farther from its stored form than this; 1 is a norm of 1. */",
+            f"#define BOWSAW_WORD_ERROR {_c_number(_float_above(found.error / book.scale))}",
         ]
         if (found.step, found.zero) != (1.0, 0):
             entry = "BOWSAW_STEP * (float)(bowsaw_words[k][d] - BOWSAW_ZERO)"
             lines += [
-                f"#define BOWSAW_STEP {c_number(found.step)}",
+                f"#define BOWSAW_STEP {_c_number(found.step)}",
                 f"#define BOWSAW_ZERO {found.zero}",
             ]
     ids = "uint32_t" if int(book.ids.max()) < 2**32 else "uint64_t"
-    names = c_row(map(str, book.ids.tolist()), "u")
+    names = _c_row(map(str, book.ids.tolist()), "u")
     lines += [
-        "/* The ids of the words, which are the same before and after pruning. */",
+        "/* The ids of the words, the same before and after pruning. */",
         f"static const {ids} bowsaw_ids[BOWSAW_N_WORDS] = {names};",
         "",
         f"static const {_C_TYPES[kind]} bowsaw_words[BOWSAW_N_WORDS][BOWSAW_N_DIMS] = {{",
-        *(f"{c_row(c_numbers(word))}," for word in table),
+        *(f"{_c_row(_c_numbers(word))}," for word in table),
         "};",
     ]
     return "\n".join(lines) + _DISTANCE.replace("ENTRY", entry)
@@ -249,7 +269,7 @@ static inline size_t bowsaw_code(const bowsaw_input *descriptor)
     return code;
 }
 
-/* The share of each word among the codes of n descriptors, which lie one behind the other. */
+/* The share of each word among the codes of n descriptors, stored one after another. */
 static inline void bowsaw_histogram(
     const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
 {
@@ -264,10 +284,10 @@ static inline void bowsaw_histogram(
 """
 
 _SOFT = """\
-/* What a squared distance is multiplied with in the exponent. */
+/* Factor of a squared distance in the exponent. */
 #define BOWSAW_SHARPNESS SHARPNESS
 
-/* The share of each word in one descriptor: 1 in all. Returns the position of the largest. */
+/* The share of each word in one descriptor; they sum to 1. Returns the position of the largest. */
 static inline size_t bowsaw_code(const bowsaw_input *descriptor, float shares[BOWSAW_N_WORDS])
 {
     size_t code = 0, k;
@@ -287,7 +307,7 @@ static inline size_t bowsaw_code(const bowsaw_input *descriptor, float shares[BO
     return code;
 }
 
-/* The mean share of each word in n descriptors, which lie one behind the other. */
+/* The mean share of each word in n descriptors, stored one after another. */
 static inline void bowsaw_histogram(
     const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
 {
@@ -307,9 +327,9 @@ static inline void bowsaw_histogram(
 
 
 def _soft(bow: BagOfWords, book: Codebook) -> str:
-    # Sharper than float32 can tell is as sharp as it can be.
+    # No larger factor is needed in float32.
     factor = min(bow.sharpness_in_use() / book.scale**2, 1e38)
-    return _SOFT.replace("SHARPNESS SHARPNESS", f"SHARPNESS {c_number(factor)}")
+    return _SOFT.replace("SHARPNESS SHARPNESS", f"SHARPNESS {_c_number(factor)}")
 
 
 def _classifier(model: LinearModel) -> str:
@@ -323,10 +343,10 @@ def _classifier(model: LinearModel) -> str:
             "static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {@CLASSES@};",
             "",
             "static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = "
-            f"{c_row(c_numbers(model.intercepts.astype(np.float32)))};",
+            f"{_c_row(_c_numbers(model.intercepts.astype(np.float32)))};",
             "",
             "static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {",
-            *(f"{c_row(c_numbers(row))}," for row in weights),
+            *(f"{_c_row(_c_numbers(row))}," for row in weights),
             "};",
             _SCORES.replace("MAPPED", mapped),
         ]
@@ -334,11 +354,11 @@ def _classifier(model: LinearModel) -> str:
 
 
 def _classes(model: LinearModel | None) -> str:
-    return "" if model is None else ", ".join(c_text(str(name)) for name in model.classes)
+    return "" if model is None else ", ".join(_c_text(str(name)) for name in model.classes)
 
 
 _SCORES = """
-/* One score a class; the largest wins. */
+/* One score per class; the largest wins. */
 static inline void bowsaw_scores(
     const float histogram[BOWSAW_N_WORDS], float scores[BOWSAW_N_CLASSES])
 {
@@ -359,7 +379,7 @@ static inline void bowsaw_scores(
     }
 }
 
-/* The place of the largest score in bowsaw_classes, the first of equal ones. */
+/* The position of the largest score in bowsaw_classes, the first of equal ones. */
 static inline size_t bowsaw_label(const float scores[BOWSAW_N_CLASSES])
 {
     size_t label = 0, c;
@@ -369,3 +389,146 @@ static inline size_t bowsaw_label(const float scores[BOWSAW_N_CLASSES])
     return label;
 }
 """
+
+
+# -- names and literals ----------------------------------------------------------------------------
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise ParameterError(
+            f"name must be 1 to {_MAX_NAME} lower-case letters, digits and single underscores, "
+            f"beginning with a letter and not ending with an underscore; got {name!r}. Try 'rooms'."
+        )
+    if name in _KEYWORDS:
+        raise ParameterError(
+            f"name must not be a keyword of C or C++; got {name!r}. Try '{name[:20]}_words'."
+        )
+
+
+def _with_name(text: str, name: str) -> str:
+    """Return C text with another prefix of all that it defines."""
+    return _WITH_NAME.sub(lambda found: name if found[1] == DEFAULT_NAME else name.upper(), text)
+
+
+def _c_row(entries: Iterable[str], ending: str = "") -> str:
+    """Return entries as the initialiser of an array."""
+    return "{" + ", ".join(entry + ending for entry in entries) + "}"
+
+
+def _c_numbers(row: NDArray[Any]) -> Iterable[str]:
+    """Return the literals of integers, or of float32."""
+    if row.dtype.kind in "iu":
+        return map(str, row.tolist())
+    return (_c_number(float(value)) for value in row)
+
+
+def _c_number(value: float) -> str:
+    """Return the shortest literal that a compiler reads as this float32.
+
+    Examples
+    --------
+    >>> _c_number(0.1), _c_number(1e-20)
+    ('0.1f', '1.0e-20f')
+    """
+    text = np.format_float_scientific(np.float32(value), trim="0", exp_digits=1)
+    plain = str(np.float32(value))
+    return f"{plain if len(plain) <= len(text) and '.' in plain else text}f"
+
+
+def _float_above(value: float) -> float:
+    """Return the smallest float32 of at least ``value``."""
+    rounded = np.float32(value)
+    # NumPy would compare in float32, where the two are equal.
+    return float(rounded if float(rounded) >= value else np.nextafter(rounded, np.float32(np.inf)))
+
+
+def _c_text(value: str) -> str:
+    r"""Return a C string of ASCII characters, whatever a class name contains.
+
+    Examples
+    --------
+    >>> print(_c_text('a "?"'))
+    "a \042\077\042"
+    """
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in value.encode("utf-8", "surrogateescape")
+    )
+    return f'"{escaped}"'
+
+
+# -- words in 8 bits -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QuantizedWords:
+    """Words in 8 bits: entry = step · (values − zero).
+
+    Attributes
+    ----------
+    values : ndarray of uint8 or int8, shape (n_words, n_dims)
+        The stored integers.
+    step, zero : float, int
+        Their unit and offset.
+    error : float
+        The largest distance between a word and its stored form, in the words' units.
+    """
+
+    values: NDArray[Any]
+    step: float
+    zero: int
+    error: float
+
+    def restored(self) -> NDArray[np.float32]:
+        """Return the words as the header restores them."""
+        wide = self.values.astype(np.float64) - self.zero
+        return (self.step * wide).astype(np.float32)
+
+
+def quantize_words(
+    words: NDArray[np.float32],
+    kind: Literal["uint8", "int8"],
+    descriptors: Literal["float32", "uint8"] = "float32",
+) -> QuantizedWords:
+    """Return words rounded to 8 bits.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n_words, n_dims), float32
+        In any unit.
+    kind : {"uint8", "int8"}
+        int8 is symmetric about 0; uint8 spans the smallest entry (or 0) to the largest.
+    descriptors : {"float32", "uint8"}, default="float32"
+        What they are compared with: for uint8, words within 0 and 255 become uint8 as well.
+
+    Examples
+    --------
+    >>> found = quantize_words(np.float32([[0.0, 100.2], [254.6, 7.0]]), "uint8", "uint8")
+    >>> found.values.tolist(), found.step, found.zero, round(found.error, 3)
+    ([[0, 100], [255, 7]], 1.0, 0, 0.4)
+    """
+    wide = words.astype(np.float64)
+    low, high = min(float(wide.min()), 0.0), max(float(wide.max()), 0.0)
+    if kind == "uint8" and descriptors == "uint8" and low >= 0 and high <= 255:
+        step, zero = 1.0, 0
+    elif kind == "uint8":
+        # A zero in between is an integer number of steps from both ends, which takes one more.
+        step = _rounded_up((high - low) / (254 if low < 0 < high else 255))
+        zero = min(math.ceil(-low / step), 255)
+    else:
+        step, zero = _rounded_up(max(-low, high) / 127), 0
+    limits = np.iinfo(kind)
+    places = np.clip(np.rint(wide / step) + zero, limits.min, limits.max)
+    moved = step * (places - zero) - wide
+    error = float(np.sqrt(np.einsum("kd,kd->k", moved, moved)).max())
+    return QuantizedWords(places.astype(kind), step, zero, error)
+
+
+def _rounded_up(step: float) -> float:
+    """Return the next number of few binary digits, so that products with bytes are exact."""
+    if step == 0:
+        return 1.0
+    step = max(step, _MIN_STEP)
+    exponent = math.frexp(step)[1] - _STEP_DIGITS
+    return math.ldexp(math.ceil(math.ldexp(step, -exponent)), exponent)

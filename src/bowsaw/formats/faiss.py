@@ -1,8 +1,8 @@
 """faiss's index files: flat indexes, and the coarse quantiser of IVF indexes.
 
-A k-means of faiss leaves its centroids in a flat index, and an IVF index keeps its words in one as
-well: the coarse quantiser, which comes first in the file, so that the inverted lists behind it are
-not even read. faiss itself is not needed. All numbers are little-endian:
+A k-means of faiss keeps its centroids in a flat index, and so does an IVF index: the coarse
+quantiser, which comes first in the file, so the inverted lists after it are not read. faiss itself
+is not needed, and its reader has no limits. All numbers are little-endian:
 
 .. code-block:: text
 
@@ -12,8 +12,8 @@ not even read. faiss itself is not needed. All numbers are little-endian:
     head      n_dims i32  n_rows i64  unused i64 ×2  is_trained u8  metric i32  [argument float32]
 
 where metrics 0 and 1 are the inner product and L2, and others have an argument. Words of an index
-by inner product are used only when they are all of one length: the largest product is then the
-nearest word; else the two differ, and a Euclidean codebook would code otherwise than the index did.
+by inner product are read only if all have the same length: the largest product is then the nearest
+word. Otherwise a Euclidean codebook would code differently from the index.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.formats.bounded import RefusedError, Source
-from bowsaw.formats.matrices import Axes, Matrices
+from bowsaw.formats.reader import Axes, ByteReader, Matrices, UnsupportedError
 
 FLAT = (b"IxF2", b"IxFI", b"IxFl")
 IVF = (b"IwFl", b"IwFd", b"IwPQ", b"IwPf", b"IwSq", b"IwRQ", b"Iwrq")
@@ -38,9 +37,9 @@ _INNER_PRODUCT, _L2 = 0, 1
 _ONE_LENGTH = 1e-3
 _BITS = b"IB"
 _OTHERS = {
-    b"IxPT": "with a transform in front (its words live in other axes than the descriptors)",
+    b"IxPT": "with a transform in front (its words and the descriptors have different axes)",
     b"IHNf": "that is a graph (HNSW)",
-    b"IxPq": "of product codes, which are no words",
+    b"IxPq": "of product codes, which are not words",
     b"IxSQ": "of scalar codes, which are rounded words",
     b"IxRF": "with a second stage that refines",
     b"IBxF": "of bits, compared by their Hamming distance",
@@ -49,8 +48,8 @@ _OTHERS = {
 
 def read_faiss(file: BinaryIO) -> Matrices:
     """Return the words of a flat index, or of the quantiser of an IVF index."""
-    source = Source(file)
-    kinds = [source.take(4, "the kind of index")]
+    source = ByteReader(file)
+    kinds = [source.take(4, "the class of index")]
     if kinds[0] in WITH_IDS:
         _head(source)
         kinds.append(source.take(4, "the index inside"))
@@ -69,7 +68,7 @@ def read_faiss(file: BinaryIO) -> Matrices:
         raise FormatError(f"its quantiser has {len(words):,} words for {n_lists:,} lists")
     if kinds[0] in WITH_IDS:
         if source.number("<u8", "the number of ids") != len(words):
-            raise FormatError(f"it has other than {len(words):,} ids, one a word")
+            raise FormatError(f"it does not have {len(words):,} ids, one per word")
         ids = source.array("<i8", (len(words),), "the ids")
     elif len(kinds) == 1 and source.left:
         raise FormatError(f"{source.left:,} bytes follow its end")
@@ -91,29 +90,29 @@ _HEAD = np.dtype(
 )
 
 
-def _head(source: Source) -> tuple[int, int, int]:
+def _head(source: ByteReader) -> tuple[int, int, int]:
     """Return n_dims, n_rows and the metric."""
     [found] = source.array(_HEAD, (1,), "the head of an index").tolist()
     n_dims, n_rows, _, _, _, metric = found
     if metric not in (_INNER_PRODUCT, _L2):
         source.take(4, "the argument of the metric")
     if n_dims < 1 or n_rows < 0:
-        raise FormatError(f"its head tells of {n_rows} rows of {n_dims}: it is damaged")
+        raise FormatError(f"its head states {n_rows} rows of {n_dims}: it is damaged")
     return n_dims, n_rows, metric
 
 
-def _flat(source: Source, kinds: list[bytes]) -> NDArray[np.float32]:
+def _flat(source: ByteReader, kinds: list[bytes]) -> NDArray[np.float32]:
     if kinds[-1] not in FLAT:
         raise _unknown(kinds)
     n_dims, n_rows, metric = _head(source)
     if metric not in (_INNER_PRODUCT, _L2):
-        raise RefusedError(
-            f"its metric is faiss's number {metric}, neither L2 nor the inner product, and words "
-            "are the nearest by Euclidean distance here",
+        raise UnsupportedError(
+            f"its metric is number {metric} of faiss, neither L2 nor the inner product, and bowsaw "
+            "compares words by Euclidean distance",
             _by_hand(kinds),
         )
     if source.number("<u8", "the number of values") != n_rows * n_dims:
-        raise FormatError(f"it has other than {n_rows:,} × {n_dims:,} values: it is damaged")
+        raise FormatError(f"it does not have {n_rows:,} × {n_dims:,} values: it is damaged")
     if not n_rows:
         raise FormatError("it is empty: no word was added")
     words: NDArray[np.float32] = source.array("<f4", (n_rows, n_dims), "the words")
@@ -122,24 +121,24 @@ def _flat(source: Source, kinds: list[bytes]) -> NDArray[np.float32]:
             lengths = np.sqrt(np.einsum("ij,ij->i", words, words, dtype=np.float64))
         # Written so that NaN is refused as well.
         if not np.ptp(lengths) <= _ONE_LENGTH * lengths.max():
-            raise RefusedError(
+            raise UnsupportedError(
                 f"it compares by inner product and its words have lengths {lengths.min():.4g} to "
-                f"{lengths.max():.4g}: the nearest word would be another one",
+                f"{lengths.max():.4g}: the nearest word would differ",
                 _by_hand(kinds),
             )
     return words
 
 
-def _unknown(kinds: list[bytes]) -> RefusedError:
-    told = _OTHERS.get(kinds[-1], "of a kind that is not read here")
+def _unknown(kinds: list[bytes]) -> UnsupportedError:
+    reason = _OTHERS.get(kinds[-1], "of a class that is not read here")
     within = "is" if len(kinds) == 1 else "contains"
-    return RefusedError(f"it {within} an index {told} ({kinds[-1]!r})", _by_hand(kinds))
+    return UnsupportedError(f"it {within} an index {reason} ({kinds[-1]!r})", _by_hand(kinds))
 
 
 def _by_hand(kinds: list[bytes]) -> str:
-    """Say how faiss hands out the vectors of the index that holds the words."""
+    """Return how to get the vectors of the index that holds the words from faiss."""
     if kinds[0].startswith(_BITS):
-        return "Describe the images by floats such as SIFT, and train words with «bowsaw train»."
+        return "Use float descriptors such as SIFT, and train words with 'bowsaw train'."
     # The vectors of an IVF index itself are its database, not its words.
     part = ".quantizer" if kinds[0] in IVF else ".index" if kinds[0] in WITH_IDS else ""
     return (

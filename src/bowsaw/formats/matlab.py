@@ -1,14 +1,16 @@
 """MATLAB's files: versions 5 to 7 (``save`` without ``-v7.3``) and 4.
 
 Version 5 is a header of 128 bytes and then elements, each a tag (type, length) and data; a variable
-is an element of elements (flags, sizes, name, numbers), and may be packed by zlib. Numbers lie
-column by column, in the smallest type that holds them. Version 4 is five numbers, a name and the
-values, for each variable. Cells, structures, objects, sparse, complex and text variables are not
-read; they are named when nothing else is there. Nothing here calls itself: a variable inside of a
-variable is skipped whole.
+is an element of elements (flags, sizes, name, numbers), and may be compressed by zlib. Numbers are
+stored by column, in the smallest type that holds them. Version 4 is five numbers, a name and the
+values, per variable. Cells, structures, objects, sparse, complex and text variables are not read;
+they are named if nothing else is there. Nothing recurses: a nested variable is skipped.
 
-Files from here hold ``vocabulary``, single, a word a **column** as VLFeat keeps words, and say so
-in the text that begins the header, so that reading them again asks nothing.
+The reader is our own because ``scipy.io.loadmat`` is not safe on damaged files: it uses the type in
+a tag as an index into a C array (one changed byte ends the process with a segmentation fault) and
+inflates without a limit. Checking the tags first would take all of this reader. Files are written
+by ``scipy.io.savemat``: ``vocabulary``, single, one word per **column** as in VLFeat. The text at
+the start of the header states this, so reading them back needs no ``layout``.
 """
 
 from __future__ import annotations
@@ -26,10 +28,18 @@ from numpy.typing import NDArray
 from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.formats.bounded import RefusedError, Source, allowance, inflated, shown
-from bowsaw.formats.matrices import Axes, Matrices
+from bowsaw.formats.reader import (
+    Axes,
+    ByteReader,
+    Matrices,
+    UnsupportedError,
+    inflate,
+    inflation_limit,
+    printable,
+)
 
 OURS = b"MATLAB 5.0 MAT-file, written by bowsaw: one word a column"
+"""The mark in the header; files with it are read without asking for the layout."""
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 _TYPES = {
@@ -37,7 +47,6 @@ _TYPES = {
 }  # fmt: skip
 _MATRIX, _COMPRESSED, _UTF8 = 14, 15, 16
 _NUMERIC = range(6, 16)
-_SINGLE = 7
 _COMPLEX = 0x0800
 _CLASSES = {
     1: "a cell array",
@@ -49,122 +58,105 @@ _CLASSES = {
     17: "an object",
 }
 _OLD_TYPES = ("f8", "f4", "i4", "i2", "u2", "u1")
-_MOST_VARIABLES = 10_000
-_MOST_BYTES = 2**31
+_MAX_VARIABLES = 10_000
+_MAX_BYTES = 2**31
+_N_TEXT = 116
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 
 def read_matlab(file: BinaryIO) -> Matrices:
     """Return the full real matrices of a file of version 4, 5, 6 or 7."""
-    source = Source(file)
+    source = ByteReader(file)
     n_bytes = source.left
     begin = source.take(min(n_bytes, 8), "the header")
     if begin == HDF5:
-        raise RefusedError(
+        raise UnsupportedError(
             "it is HDF5, which is not read",
-            "Save it again in MATLAB with save('words.mat', 'words', '-v7'), or take the matrix "
-            "out with h5py and write it with numpy.save.",
+            "Save it again in MATLAB with save('words.mat', 'words', '-v7'), or read the matrix "
+            "with h5py and write it with numpy.save.",
         )
     if len(begin) == 8 and 0 in begin[:4]:
         file.seek(0)
-        return _collected("MATLAB 4", Axes.UNKNOWN, _variables_of_4(Source(file)))
+        return _collected("MATLAB 4", Axes.UNKNOWN, _variables_of_4(ByteReader(file)))
     header = begin + source.take(120, "the header")
     if header[124:126] in (b"\x00\x02", b"\x02\x00"):
-        raise RefusedError(
+        raise UnsupportedError(
             "it is of MATLAB's version 7.3, which is HDF5 and is not read",
             "Save it again in MATLAB with save('words.mat', 'words', '-v7').",
         )
     order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
     if order is None or header[124:126] != (b"\x00\x01" if order == "<" else b"\x01\x00"):
-        raise FormatError("it does not begin as a MATLAB file of version 5 does")
+        raise FormatError("its header is not that of a MATLAB file of version 5")
     axes = Axes.COLUMNS if header.startswith(OURS) else Axes.UNKNOWN
-    return _collected("MATLAB 5", axes, _variables_of_5(source, order, allowance(n_bytes)))
+    return _collected("MATLAB 5", axes, _variables_of_5(source, order, inflation_limit(n_bytes)))
 
 
 def write_matlab(codebook: Codebook, path: str | PathLike[str]) -> None:
-    """Write the words as ``vocabulary``, single, ``(n_dims, n_words)``: a word a column."""
-    # Row after row here is column after column there.
-    values = codebook.words.astype("<f4", copy=False)
-    if values.nbytes >= _MOST_BYTES:
+    """Write the words as ``vocabulary``, single, ``(n_dims, n_words)``: one word per column."""
+    from scipy.io import savemat
+
+    if codebook.words.nbytes >= _MAX_BYTES:
         raise FormatError(
-            f"{fspath(path)} would hold {values.nbytes:,} bytes of words, and a MATLAB file holds "
-            f"less than {_MOST_BYTES:,} a variable. Save as .safetensors or .npy."
+            f"{fspath(path)} would hold {codebook.words.nbytes:,} bytes of words, and a MATLAB "
+            f"variable holds less than {_MAX_BYTES:,}. Save as .safetensors or .npy."
         )
-    padding = -values.nbytes % 8
-    before = b"".join(
-        (
-            _element(6, np.array([_SINGLE, 0], "<u4").tobytes()),
-            _element(5, np.array([codebook.n_dims, codebook.n_words], "<i4").tobytes()),
-            _element(1, b"vocabulary"),
-            _tag(7, values.nbytes),
-        )
-    )
+    content = io.BytesIO()
+    savemat(content, {"vocabulary": codebook.words.T})
     with atomic_write(path) as file:
-        file.write(OURS.ljust(116) + bytes(8) + b"\x00\x01IM")
-        file.write(_tag(_MATRIX, len(before) + values.nbytes + padding) + before)
-        file.write(values.data)
-        file.write(bytes(padding))
-
-
-def _element(kind: int, data: bytes) -> bytes:
-    return _tag(kind, len(data)) + data + bytes(-len(data) % 8)
-
-
-def _tag(kind: int, n_bytes: int) -> bytes:
-    return np.array([kind, n_bytes], "<u4").tobytes()
+        # SciPy's own text has the date in it: equal codebooks give equal bytes.
+        file.write(OURS.ljust(_N_TEXT))
+        file.write(content.getbuffer()[_N_TEXT:])
 
 
 def _collected(
     title: str, axes: Axes, variables: Iterator[tuple[str, NDArray[Any] | str]]
 ) -> Matrices:
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     refused: dict[str, str] = {}
     for number, (name, value) in enumerate(variables):
-        if number >= _MOST_VARIABLES:
-            raise FormatError(f"it holds more than {_MOST_VARIABLES:,} variables")
-        if name in found or name in refused:
+        if number >= _MAX_VARIABLES:
+            raise FormatError(f"it holds more than {_MAX_VARIABLES:,} variables")
+        if name in arrays or name in refused:
             raise FormatError(f"it holds two variables {name!r}")
         if isinstance(value, str):
             refused[name] = value
-        elif value.ndim != 2 or not value.size:
-            refused[name] = f"of size {' × '.join(map(str, value.shape))}, not a matrix"
         else:
-            found[name] = value
-    return Matrices(title, axes, found, refused)
+            arrays[name] = value
+    return Matrices.sorted_out(title, axes, arrays, refused)
 
 
 # -- version 5 -------------------------------------------------------------------------------------
 
 
 def _variables_of_5(
-    source: Source, order: str, limit: int
+    source: ByteReader, order: str, limit: int
 ) -> Iterator[tuple[str, NDArray[Any] | str]]:
     while source.left:
         kind, length = source.array(order + "u4", (2,), "a tag").tolist()
         data = source.take(length, "a variable")
         if kind == _COMPRESSED:
-            unpacked = inflated([data], limit)
+            unpacked = inflate([data], limit)
             limit -= len(unpacked)
-            inner = Source(io.BytesIO(unpacked))
+            inner = ByteReader(io.BytesIO(unpacked))
             kind, length = inner.array(order + "u4", (2,), "a tag").tolist()
             data = inner.take(length, "a variable")
         if kind == _MATRIX:
-            yield from _variable(Source(io.BytesIO(data)), order)
+            yield from _variable(ByteReader(io.BytesIO(data)), order)
 
 
-def _variable(source: Source, order: str) -> Iterator[tuple[str, NDArray[Any] | str]]:
+def _variable(source: ByteReader, order: str) -> Iterator[tuple[str, NDArray[Any] | str]]:
     flags = _part(source, order, "flags", "u4")
     if len(flags) < 1:
         raise FormatError("a variable has no flags")
     kind, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & _COMPLEX)
     if kind == 17:
-        # An object's name comes where others have their sizes.
+        # An object's name is where others have their sizes.
         yield _name(_part(source, order, "a name", "i1").tobytes()), _CLASSES[kind]
         return
     sizes = _part(source, order, "sizes", "i4").tolist()
     name = _name(_part(source, order, "a name", "i1").tobytes())
     if not name:
-        # What MATLAB keeps beside the variables, such as the functions of a workspace.
+        # MATLAB's own data beside the variables, such as the functions of a workspace.
         return
     if kind not in _NUMERIC:
         yield name, _CLASSES.get(kind, f"of MATLAB's class {kind}")
@@ -173,7 +165,7 @@ def _variable(source: Source, order: str) -> Iterator[tuple[str, NDArray[Any] | 
     elif len(sizes) < 2 or min(sizes) < 0:
         raise FormatError(f"{name} has sizes {sizes}: it is damaged")
     elif len(sizes) > 2:
-        yield name, f"of size {' × '.join(map(str, sizes[:9]))}, not a matrix"
+        yield name, f"of shape {' × '.join(map(str, sizes[:9]))}, not a matrix"
     else:
         values = _part(source, order, f"the numbers of {name}")
         if len(values) != math.prod(sizes):
@@ -181,8 +173,8 @@ def _variable(source: Source, order: str) -> Iterator[tuple[str, NDArray[Any] | 
         yield name, values.reshape(sizes, order="F")
 
 
-def _part(source: Source, order: str, what: str, dtype: str = "") -> NDArray[Any]:
-    """Return an element of a variable; short ones lie inside of their tag."""
+def _part(source: ByteReader, order: str, what: str, dtype: str = "") -> NDArray[Any]:
+    """Return an element of a variable; short ones are inside their tag."""
     [tag] = source.array(order + "u4", (1,), f"the tag of {what}").tolist()
     kind, length = tag & 0xFFFF, tag >> 16
     padding = 4 - length
@@ -203,14 +195,14 @@ def _part(source: Source, order: str, what: str, dtype: str = "") -> NDArray[Any
 def _name(characters: bytes) -> str:
     name = characters.decode("latin-1").rstrip("\0")
     if name and not _NAME.fullmatch(name):
-        raise FormatError(f"a variable is called {shown(name)!r}: it is damaged")
+        raise FormatError(f"a variable is called {printable(name)!r}: it is damaged")
     return name
 
 
 # -- version 4 -------------------------------------------------------------------------------------
 
 
-def _variables_of_4(source: Source) -> Iterator[tuple[str, NDArray[Any] | str]]:
+def _variables_of_4(source: ByteReader) -> Iterator[tuple[str, NDArray[Any] | str]]:
     while source.left:
         head = source.take(20, "the head of a variable")
         order = "<"
@@ -220,7 +212,7 @@ def _variables_of_4(source: Source) -> Iterator[tuple[str, NDArray[Any] | str]]:
             mark, rows, columns, imaginary, n_name = np.frombuffer(head, ">i4").tolist()
         machine, zero, kind, form = (mark // 10**i % 10 for i in (3, 2, 1, 0))
         if not 0 <= mark < 5000 or machine != (order == ">") or zero or kind > 5 or form > 2:
-            raise FormatError("it does not begin as a MATLAB file does")
+            raise FormatError("its header is not that of a MATLAB file")
         if min(rows, columns) < 0 or imaginary not in (0, 1):
             raise FormatError(f"a variable has the sizes {rows} × {columns}: it is damaged")
         name = _name(source.take(n_name, "a name"))

@@ -1,44 +1,43 @@
 """From descriptors to a class as one ONNX graph.
 
-**The problem.** A recogniser that was trained here must give the same answer on a phone. ONNX
-graphs run there, but their arithmetic is the runtime's: products are summed in whatever order is
-fast, and a descriptor half-way between two words would be counted for one of them here and for the
-other one there.
+**The problem.** A recogniser trained here must give the same answer on a phone. ONNX graphs run
+there, but in the runtime's arithmetic: products are summed in any order that is fast, and a
+descriptor half-way between two words could be counted for one of them here and for the other there.
 
-**Hard coding without an error.** Our nearest word is defined as the arg-min of Σ_d (x_d − c_d)²
+**Hard coding without an error.** The nearest word is defined as the arg-min of Σ_d (x_d − c_d)²
 summed in float64 in the order of the dimensions, the first word where sums are equal. The graph
 follows ``bowsaw.nearest.search``, with its bounds:
 
 1. scores x·c − ‖c‖²/2 in float32, everything centred on the mean word (``Gemm``);
-2. all words whose score reaches the best one but for twice the rounding error that any order of
-   summation can cause (``NonZero``: one word a descriptor, and rarely a second);
-3. where that leaves several words, these anew in float64: the differences squared and summed by
+2. all words whose score is within twice the rounding error of the best one, for any order of
+   summation (``NonZero``: one word per descriptor, rarely a second);
+3. where that leaves several words, these again in float64: the differences squared and summed by
    ``CumSum``, which adds in the order of the dimensions; the smallest sum of each descriptor and
    the first word that has it (``ScatterElements`` with ``min``).
 
-So a code differs from ours only on a runtime whose float64 is no IEEE float64, or whose ``CumSum``
-sums in another order and two sums are then equal to 16 digits.
+A code differs from ours only on a runtime whose float64 is not IEEE, or whose ``CumSum`` sums in
+another order and two sums are then equal to 16 digits.
 
-**Soft coding.** Exponents relative to the nearest word, as ours, so that nothing overflows. Both
-sides are float32 and err alike; entries of 200 real histograms differed by 1.5e-7 at most.
+**Soft coding.** Exponents relative to the nearest word, so that nothing overflows. Both sides are
+float32 with errors alike; entries of 200 real histograms differed by 1.5e-7 at most.
 
 **The classifier** is computed in float64 with float64 weights, from the float32 histogram.
 
 **Inputs and outputs.** ``descriptors`` ``(n, n_dims)``, float32 or uint8, *in the codebook's stored
 units* (dense SIFT: 512 × unit norm); n may be 0. ``histogram`` ``(1, n_words)`` float32; for hard
 coding also ``codes`` ``(n,)`` int64, the position of each descriptor's word; with a classifier
-``scores`` ``(1, n_classes)`` float32 and ``label`` ``(1,)`` int64, a place in the list of classes.
-A NaN among the descriptors is never a code: hard coding ends in an error of the runtime, and a soft
-histogram is NaN.
+``scores`` ``(1, n_classes)`` float32 and ``label`` ``(1,)`` int64, a position in the list of
+classes. A NaN among the descriptors is never a code: hard coding ends in an error of the runtime,
+and a soft histogram is NaN.
 
-The file needs opset 18, which onnxruntime has since 1.14 (the packages ``onnxruntime-android`` and
+The file needs opset 18, which onnxruntime has since 1.14 (``onnxruntime-android`` and
 ``onnxruntime-c`` included; the reduced ``onnxruntime-mobile`` lacks some operators). Its words are
-stored once. What it was made of is in its metadata, as text: ``classes``, ``description`` and
-``word_ids`` as JSON, ``coding``, ``sharpness`` (null for hard coding), ``scale`` (null where
-unknown), ``mapping``, ``codebook`` (a digest). The input and each output say what they are. The
-same model gives the same bytes.
+stored once. Its metadata are text: ``classes``, ``description`` and ``word_ids`` as JSON,
+``coding``, ``sharpness`` (null for hard coding), ``scale`` (null where unknown), ``mapping``,
+``codebook`` (a digest). The same model gives the same bytes.
 
-Cost: 2 · n_dims · n_words operations a descriptor; memory: one float32 score a descriptor and word.
+Cost: 2 · n_dims · n_words operations per descriptor; memory: one float32 score per descriptor and
+word.
 """
 
 from __future__ import annotations
@@ -56,13 +55,9 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.errors import ParameterError
-from bowsaw.formats.linear_model import (
-    DESCRIPTORS,
-    LinearModel,
-    as_recogniser,
-    unit_of,
-)
+from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, as_recogniser, unit_of
 from bowsaw.nearest.search import WordSearch
+from bowsaw.validation import check_choice
 
 if TYPE_CHECKING:
     import onnx
@@ -83,12 +78,12 @@ def write_onnx(
     Parameters
     ----------
     coder : BagOfWords or Codebook
-        The coding. A codebook stands for hard coding, or for the coding of ``classifier``.
+        The coding. A codebook means hard coding, or the coding of ``classifier``.
     path : path-like
-        The file, by custom ``.onnx``; it appears whole or not at all.
+        The file, usually ``.onnx``; written atomically.
     classifier : LinearModel or estimator, optional
-        What `load_classifier` returns, or a fitted estimator as `save_classifier` takes it. Without
-        it, the graph ends with the histogram.
+        From `load_classifier`, or a fitted estimator as `save_classifier` takes it. Without it,
+        the graph ends with the histogram.
     descriptors : {"float32", "uint8"}, default="float32"
         The type of the input; the unit is that of the codebook's words either way.
 
@@ -106,10 +101,7 @@ def write_onnx(
     [array([[0.25, 0.75]], dtype=float32)]
     """
     onnx = _onnx()
-    if descriptors not in DESCRIPTORS:
-        raise ParameterError(
-            f"descriptors must be one of {', '.join(DESCRIPTORS)}; got {descriptors!r}."
-        )
+    check_choice(descriptors, "descriptors", DESCRIPTORS)
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
     graph = _Graph()
@@ -118,34 +110,33 @@ def write_onnx(
         rows = graph.add("Cast", rows, to=onnx.TensorProto.FLOAT)
     n_rows = graph.add("Shape", "descriptors", end=1)
     words = graph.constant(book.words, "words")
-    outputs: list[tuple[str, int, list[Any], str]] = [
-        (
-            "histogram",
-            onnx.TensorProto.FLOAT,
-            [1, book.n_words],
-            "the share of each word, in the order of the metadata's word_ids",
-        )
-    ]
+    types = onnx.TensorProto
+    outputs: list[tuple[str, int, list[Any], str]] = []
+
+    def output(name: str, dtype: int, shape: list[Any], text: str) -> None:
+        outputs.append((name, dtype, shape, text))
+
+    text = "the share of each word, in the order of the metadata's word_ids"
+    output("histogram", types.FLOAT, [1, book.n_words], text)
     if bow.coding == "hard":
         _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False))
-        told = "the position of each descriptor's nearest word"
-        outputs.append(("codes", onnx.TensorProto.INT64, ["n"], told))
+        output("codes", types.INT64, ["n"], "the position of each descriptor's nearest word")
     else:
         factor = score_factor(bow.sharpness_in_use(), book.scale)
         _soft(graph, rows, n_rows, words, WordScores(book.words), factor)
     if model is not None:
         _classify(graph, model)
-        told = "one score a class; the largest wins"
-        outputs.append(("scores", onnx.TensorProto.FLOAT, [1, len(model.classes)], told))
-        told = "the position of the largest score, in the metadata's classes"
-        outputs.append(("label", onnx.TensorProto.INT64, [1], told))
-    told = f"one descriptor a row, {unit_of(book)}"
-    kind = onnx.TensorProto.UINT8 if descriptors == "uint8" else onnx.TensorProto.FLOAT
+        text = "one score per class; the largest wins"
+        output("scores", types.FLOAT, [1, len(model.classes)], text)
+        text = "the position of the largest score, in the metadata's classes"
+        output("label", types.INT64, [1], text)
+    text = f"one descriptor per row, {unit_of(book)}"
+    kind = types.UINT8 if descriptors == "uint8" else types.FLOAT
     made = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,
             "bag of words",
-            [onnx.helper.make_tensor_value_info("descriptors", kind, ["n", book.n_dims], told)],
+            [onnx.helper.make_tensor_value_info("descriptors", kind, ["n", book.n_dims], text)],
             [onnx.helper.make_tensor_value_info(*output) for output in outputs],
             graph.constants,
         ),
@@ -161,7 +152,7 @@ def write_onnx(
 
 
 class _Graph:
-    """Nodes and constants in the order in which they were asked for, with names to go by."""
+    """Nodes and constants in the order in which they were added, with names."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -190,13 +181,13 @@ class _Graph:
 
 
 def _hard(graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch) -> None:
-    """Add the codes and their shares; the sizes of errors are those of ``search``."""
+    """Add the codes and their shares; the error bounds are those of ``search``."""
     add, number = graph.add, graph.number
     n_words = len(search.exact_words)
     across = graph.constant(np.array([1]))
     centred, scores = _scores(graph, rows, words, search.centre, search.half_norms)
 
-    # How far rounding may have moved a score: bowsaw.nearest.search tells why.
+    # How far rounding may have moved a score: see bowsaw.nearest.search.
     norms = add("ReduceSumSquare", centred, across, keepdims=1)
     size = add("Mul", add("Sqrt", norms), number(search.largest))
     size = add("Add", size, number(search.largest**2))
@@ -261,7 +252,7 @@ def _soft(
     shares = add("Reciprocal", add("ReduceSum", weights, across, keepdims=1))
     total = add("MatMul", add("Transpose", shares, perm=[1, 0]), weights)
     mean = add("Div", total, _at_least_one(graph, n_rows))
-    # What a product over no rows is, runtimes do not agree on.
+    # Runtimes disagree on a product over no rows.
     some = add("Greater", n_rows, graph.constant(np.int64(0)))
     add("Where", some, mean, graph.number(0), name="histogram")
 
@@ -275,7 +266,7 @@ def _scores(
 ) -> tuple[str, str]:
     """Add the centred rows and their scores, ``(n, n_words)``."""
     middle = graph.constant(centre, "centre")
-    # The runtime folds this difference of constants; in the file the words stand once.
+    # The runtime folds this difference of constants; the file holds the words once.
     centred_words = graph.add("Sub", words, middle)
     centred = graph.add("Sub", rows, middle)
     half = graph.constant(-half_norms, "minus_half_norms")
@@ -325,6 +316,6 @@ def _onnx() -> Any:
     except ImportError as error:
         raise ParameterError(
             f"writing ONNX needs the package onnx, which cannot be imported ({error}). Install it "
-            "with «pip install bowsaw[onnx]»."
+            "with 'pip install bowsaw[onnx]'."
         ) from error
     return onnx

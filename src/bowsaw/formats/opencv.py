@@ -1,16 +1,17 @@
-"""OpenCV's FileStorage: YAML, XML and JSON, each also packed by gzip.
+"""OpenCV's FileStorage: YAML, XML and JSON, each also compressed by gzip.
 
-A small reader of our own, because OpenCV's is native code without limits. It knows what OpenCV
-writes and no more: at the top level, matrices (``rows``, ``cols``, ``dt``, ``data``) among whatever
-else, which is skipped. The text is walked once, by searches for the next sign that matters; nothing
-calls itself, there are no anchors, aliases, entities or document types, and numbers are turned into
-an array piece by piece after their count was compared with the length of the text.
+The reader is our own, because OpenCV's is native code without limits. It knows what OpenCV writes
+and no more: at the top level, matrices (``rows``, ``cols``, ``dt``, ``data``) among other things,
+which are skipped. The text is scanned once, from one significant character to the next. Nothing
+recurses, there are no anchors, aliases, entities or document types, and numbers are parsed in
+chunks after their count was compared with the length of the text.
 
-``dt`` is the type: u, c, w, s, i, f, d, h; more channels have a number before it and are refused,
-as are sparse matrices and those of more axes. ``data`` are numbers, or base64 of 24 bytes of type
-(again) and the little-endian values.
+``dt`` is the type: u, c, w, s, i, f, d, h. Several channels (a number before it), sparse matrices
+and more than two axes are refused. ``data`` are numbers, or base64 of 24 bytes of type (again) and
+the little-endian values.
 
-Files from here hold one matrix ``vocabulary``, the name in OpenCV's own example, a word a row.
+Files are written by ``cv2.FileStorage``: one matrix ``vocabulary``, the name in OpenCV's own
+example, one word per row.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import binascii
 import gzip
 import re
 from collections.abc import Iterator
+from itertools import islice
 from os import PathLike, fspath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +30,16 @@ from numpy.typing import NDArray
 from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.formats.bounded import RefusedError, Source, allowance, inflated, pieces, shown
-from bowsaw.formats.matrices import Axes, Matrices
-from bowsaw.formats.opencv_nodes import BASE64, Node, json_nodes, xml_nodes, yaml_nodes
-from bowsaw.formats.trees import is_stored_tree, refuse_tree
+from bowsaw.formats.reader import (
+    Axes,
+    ByteReader,
+    Matrices,
+    UnsupportedError,
+    chunks,
+    inflate,
+    inflation_limit,
+    printable,
+)
 
 GZIP = b"\x1f\x8b"
 NAME = "vocabulary"
@@ -40,29 +48,42 @@ _TYPES = {
     "u": "<u1", "c": "<i1", "w": "<u2", "s": "<i2", "i": "<i4", "f": "<f4", "d": "<f8", "h": "<f2",
 }  # fmt: skip
 _N_HEAD = 24
-_N_BEGIN = 1000
-_MOST_NODES = 10_000
-_PIECE = 2**20
-_LONGEST_NUMBER = 400
+_N_START = 1000
+_MAX_NODES = 10_000
+_CHUNK = 2**20
+_MAX_DIGITS = 400
+_TREE_FIELDS = ("scoringType", "weightingType", "nodes")
 _GZIP_LEVEL = 4
-"""Of digits, the highest level takes six times as long and saves a twentieth."""
+"""The highest level takes six times as long and saves a twentieth."""
 
 _DIGITS = re.compile(r"[-+0-9.eE,\s]*")
 _NOT_FINITE = re.compile(r"[.]?(?:nan|inf)", re.IGNORECASE)
 
+_Node = tuple[str, str, dict[str, str]]
+"""A name, OpenCV's name of its type, and its fields as text."""
+
+_BASE64 = "$base64$"
+
+_FIELDS = ("rows", "cols", "dt", "data", "sizes")
+_YAML_NODE = re.compile(r"^([^\s#%.\-:][^:\n]*):[ \t]*(?:!!([\w-]+))?", re.MULTILINE)
+_YAML_FIELD = re.compile(r"^[ \t]+(" + "|".join(_FIELDS) + r"):", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
+_JSON_TOKEN = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^][{}:,"\s]+)')
+_XML_TYPE = re.compile(r"\btype_id\s*=\s*[\"']([^\"']*)[\"']")
+
 
 def read_opencv(file: BinaryIO) -> Matrices:
-    """Return the matrices of a FileStorage file; the first bytes tell YAML, XML or JSON."""
-    source = Source(file)
+    """Return the matrices of a FileStorage file; the first bytes select YAML, XML or JSON."""
+    source = ByteReader(file)
     n_bytes = source.left
     head = source.take(min(n_bytes, 2), "the beginning")
     file.seek(-len(head), 1)
     packed = head == GZIP
-    data = inflated(pieces(file), allowance(n_bytes), gzip=True) if packed else file.read()
+    data = inflate(chunks(file), inflation_limit(n_bytes), gzip=True) if packed else file.read()
     if data[:1] == b"\x80":
-        raise RefusedError(
-            "it is a packed pickle, which may run any code when it is opened",
-            "If you trust it, open it yourself: bowsaw.from_sklearn(joblib.load(…)).",
+        raise UnsupportedError(
+            "it is a compressed pickle, which can run any code when it is opened",
+            "If you trust it, open it yourself: bowsaw.formats.from_sklearn(joblib.load(…)).",
         )
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -71,69 +92,63 @@ def read_opencv(file: BinaryIO) -> Matrices:
     del data
     begin = text[:200].lstrip()
     if begin.startswith("%YAML"):
-        title, nodes = "YAML", yaml_nodes(text)
+        title, nodes = "YAML", _yaml_nodes(text)
     elif begin.startswith("<?xml"):
-        title, nodes = "XML", xml_nodes(text)
+        title, nodes = "XML", _xml_nodes(text)
     elif begin.startswith("{"):
-        title, nodes = "JSON", json_nodes(text)
+        title, nodes = "JSON", _json_nodes(text)
     else:
-        raise FormatError("it begins neither with %YAML, nor <?xml, nor {, as OpenCV's files do")
+        raise FormatError("it does not begin with %YAML, <?xml or {, as files of OpenCV do")
     found = _collected(f"OpenCV {title}", nodes)
-    if not found.found and is_stored_tree(text[:_N_BEGIN]):
+    if not found.found and all(name in text[:_N_START] for name in _TREE_FIELDS):
         refuse_tree("DBoW2 or DBoW3")
     return found
 
 
+def refuse_tree(library: str) -> NoReturn:
+    """Refuse the vocabulary tree of a library (DBoW2, DBoW3, FBoW), with the reason.
+
+    The words of a tree are its leaves. A descriptor descends to the nearest child, which need not
+    lead to the nearest leaf, and most published trees are of bits (ORB, BRIEF) compared by their
+    Hamming distance. Both code differently from a codebook.
+    """
+    raise UnsupportedError(
+        f"it is a vocabulary tree of {library}; such trees are mostly of bits (ORB, BRIEF), and "
+        "bowsaw compares words by Euclidean distance",
+        "Describe the images by SIFT and train words with 'bowsaw train'; for a tree of floats, "
+        "pass the descriptors of its leaves, one per row, to bowsaw.Codebook.",
+    )
+
+
 def write_opencv(codebook: Codebook, path: str | PathLike[str]) -> None:
-    """Write the words as ``vocabulary``; the name's end tells YAML, XML or JSON, and gzip."""
+    """Write the words as ``vocabulary``; the suffix selects YAML, XML or JSON, and gzip."""
+    import cv2
+
     name = fspath(path).lower()
-    packed = name.endswith(".gz")
-    kind = name.removesuffix(".gz").rpartition(".")[2]
-    rows = [" ".join(map(_digits, row)) for row in codebook.words.tolist()]
-    n_words, n_dims = codebook.words.shape
-    if kind == "xml":
-        text = (
-            f'<?xml version="1.0"?>\n<opencv_storage>\n<{NAME} type_id="opencv-matrix">\n'
-            f"  <rows>{n_words}</rows>\n  <cols>{n_dims}</cols>\n  <dt>f</dt>\n  <data>\n    "
-            + "\n    ".join(rows)
-            + f"</data></{NAME}>\n</opencv_storage>\n"
-        )
-    elif kind == "json":
-        text = (
-            f'{{\n    "{NAME}": {{\n        "type_id": "opencv-matrix",\n'
-            f'        "rows": {n_words},\n        "cols": {n_dims},\n        "dt": "f",\n'
-            '        "data": [ ' + ",\n            ".join(r.replace(" ", ", ") for r in rows)
-        ) + " ]\n    }\n}\n"
-    else:
-        # The version as OpenCV 3 and 4 write it, which they ask for; 5 reads it as well.
-        text = (
-            f"%YAML:1.0\n---\n{NAME}: !!opencv-matrix\n   rows: {n_words}\n   cols: {n_dims}\n"
-            "   dt: f\n   data: [ " + ",\n       ".join(r.replace(" ", ", ") for r in rows) + " ]\n"
-        )
+    suffix = name.removesuffix(".gz").rpartition(".")[2]
+    storage = cv2.FileStorage(f".{suffix}", cv2.FileStorage_WRITE | cv2.FileStorage_MEMORY)
+    storage.write(NAME, codebook.words)
+    # The version that OpenCV 3 and 4 require; 5 reads it as well.
+    text = storage.releaseAndGetString().replace("%YAML 1.2", "%YAML:1.0", 1)
     data = text.encode("ascii")
     with atomic_write(path) as file:
-        file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0) if packed else data)
-
-
-def _digits(value: float) -> str:
-    """Return a float32 in nine digits, which give it back to the bit, never as a whole number."""
-    text = f"{value:.9g}"
-    return text if "." in text or "e" in text else text + ".0"
+        compressed = name.endswith(".gz")
+        file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0) if compressed else data)
 
 
 # -- what a matrix is ------------------------------------------------------------------------------
 
 
-def _collected(title: str, nodes: Iterator[Node]) -> Matrices:
+def _collected(title: str, nodes: Iterator[_Node]) -> Matrices:
     found: dict[str, NDArray[Any]] = {}
     refused: dict[str, str] = {}
     for number, (name, kind, fields) in enumerate(nodes):
-        if number >= _MOST_NODES:
-            raise FormatError(f"it holds more than {_MOST_NODES:,} things")
+        if number >= _MAX_NODES:
+            raise FormatError(f"it holds more than {_MAX_NODES:,} nodes")
         if name in found or name in refused:
-            raise FormatError(f"it holds two things called {shown(name)!r}")
+            raise FormatError(f"it holds two nodes called {printable(name)!r}")
         if kind == "opencv-matrix":
-            value = _matrix(shown(name), fields)
+            value = _matrix(printable(name), fields)
             if isinstance(value, str):
                 refused[name] = value
             else:
@@ -151,18 +166,18 @@ def _matrix(name: str, fields: dict[str, str]) -> NDArray[Any] | str:
         raise FormatError(f"the matrix {name} has no {', '.join(sorted(missing))}")
     kind = fields["dt"].strip().strip('"').removeprefix("1")
     if kind not in _TYPES:
-        return f"of OpenCV's type {shown(kind, 20)!r}: one channel of numbers is read"
+        return f"of OpenCV's type {printable(kind, 20)!r}: one channel of numbers is read"
     sizes = [fields[field].strip() for field in ("rows", "cols")]
     if not all(size.isdecimal() and len(size) <= 10 for size in sizes):
         raise FormatError(
-            f"the matrix {name} has sizes {shown(sizes[0], 20)} × {shown(sizes[1], 20)}"
+            f"the matrix {name} has sizes {printable(sizes[0], 20)} × {printable(sizes[1], 20)}"
         )
     n_rows, n_cols = map(int, sizes)
     data = fields["data"].strip()
     if not n_rows * n_cols:
         return f"empty ({n_rows} × {n_cols})"
-    if data.startswith(BASE64):
-        values = _unpacked(name, data.removeprefix(BASE64), kind, n_rows * n_cols)
+    if data.startswith(_BASE64):
+        values = _unpacked(name, data.removeprefix(_BASE64), kind, n_rows * n_cols)
     else:
         values = _numbers(name, data, kind, n_rows * n_cols)
     return values.reshape(n_rows, n_cols)
@@ -176,7 +191,7 @@ def _unpacked(name: str, text: str, kind: str, count: int) -> NDArray[Any]:
     head = data[:_N_HEAD].decode("latin-1").strip(" \0")
     if head.removeprefix("1") != kind:
         raise FormatError(
-            f"the base64 of the matrix {name} is of type {shown(head)!r}, not {kind!r}"
+            f"the base64 of the matrix {name} is of type {printable(head)!r}, not {kind!r}"
         )
     dtype = np.dtype(_TYPES[kind])
     if len(data) - _N_HEAD != count * dtype.itemsize:
@@ -187,23 +202,23 @@ def _unpacked(name: str, text: str, kind: str, count: int) -> NDArray[Any]:
 
 
 def _numbers(name: str, text: str, kind: str, count: int) -> NDArray[Any]:
-    # A number takes a digit and a sign that ends it.
+    # A number takes a digit and a separator.
     if count > (len(text) + 1) // 2:
         raise FormatError(f"the matrix {name} should have {count:,} numbers and is shorter")
     values = np.empty(count, np.float64)
     done = begin = 0
     while begin < len(text):
-        end = begin + _PIECE
+        end = begin + _CHUNK
         while end < len(text) and text[end] not in ", \n\t":
             end += 1
-            if end > begin + _PIECE + _LONGEST_NUMBER:
-                raise FormatError(f"the matrix {name} holds a number of too many digits")
-        piece = text[begin:end]
-        if not _DIGITS.fullmatch(piece):
-            not_finite = _NOT_FINITE.search(piece)
-            told = "holds NaN or infinite numbers" if not_finite else "holds what is not a number"
-            raise FormatError(f"the matrix {name} {told}")
-        digits = piece.replace(",", " ").split()
+            if end > begin + _CHUNK + _MAX_DIGITS:
+                raise FormatError(f"the matrix {name} holds a number with too many digits")
+        chunk = text[begin:end]
+        if not _DIGITS.fullmatch(chunk):
+            not_finite = _NOT_FINITE.search(chunk)
+            reason = "holds NaN or infinity" if not_finite else "holds what is not a number"
+            raise FormatError(f"the matrix {name} {reason}")
+        digits = chunk.replace(",", " ").split()
         if done + len(digits) > count:
             break
         try:
@@ -213,6 +228,134 @@ def _numbers(name: str, text: str, kind: str, count: int) -> NDArray[Any]:
         done += len(digits)
         begin = end
     if done != count or begin < len(text):
-        raise FormatError(f"the matrix {name} has other than its {count:,} numbers")
+        raise FormatError(f"the matrix {name} does not have its {count:,} numbers")
     with np.errstate(over="ignore"):
         return values.astype(_TYPES[kind]) if kind in "fh" else values
+
+
+# -- YAML, XML and JSON ---------------------------------------------------------------------------
+
+
+def _yaml_nodes(text: str) -> Iterator[_Node]:
+    """Scan by line: what begins without a space is a node of the file."""
+    name = kind = ""
+    begin = -1
+    for match in _YAML_NODE.finditer(text):
+        if begin >= 0:
+            yield name, kind, _yaml_fields(text, begin, match.start(), kind)
+        name, kind, begin = match[1].strip().strip('"'), match[2] or "", match.end()
+    if begin >= 0:
+        yield name, kind, _yaml_fields(text, begin, len(text), kind)
+
+
+def _yaml_fields(text: str, begin: int, end: int, kind: str) -> dict[str, str]:
+    if kind != "opencv-matrix":
+        return {}
+    fields: dict[str, str] = {}
+    marks = list(islice(_YAML_FIELD.finditer(text, begin, end), len(_FIELDS) + 1))
+    ends = [*[mark.start() for mark in marks[1:]], end]
+    for mark, following in zip(marks, ends, strict=False):
+        if mark[1] in fields:
+            raise FormatError(f"a matrix has two fields {mark[1]!r}")
+        # OpenCV ends a document with three dots when it appends another.
+        value = text[mark.end() : following].partition("\n...")[0].strip()
+        if value.startswith("["):
+            inside, close, rest = value[1:].partition("]")
+            if not close or _COMMENT.sub("", rest).strip():
+                raise FormatError("a list of numbers does not end")
+            value = inside
+        else:
+            value = _COMMENT.sub("", value)
+            if value.startswith("!!binary"):
+                value = _BASE64 + value.removeprefix("!!binary").strip().removeprefix("|")
+        fields[mark[1]] = value
+    return fields
+
+
+def _xml_nodes(text: str) -> Iterator[_Node]:
+    """Scan by tag: depth 1 is a node of the file, depth 2 one of its fields."""
+    open_tags: list[str] = []
+    name = kind = ""
+    fields: dict[str, str] = {}
+    begin, binary = 0, False
+    at = text.find("<")
+    while at >= 0:
+        if text.startswith("<!--", at):
+            end = text.find("-->", at) + 2
+        elif text.startswith("<?", at):
+            end = text.find("?>", at) + 1
+        else:
+            end = text.find(">", at)
+        if end < at + 2:
+            raise FormatError("a tag does not end")
+        tag = text[at + 1 : end]
+        if tag.startswith("!") and not tag.startswith("!--"):
+            raise FormatError("it has a document type or CDATA, which OpenCV does not write")
+        if tag.startswith("/"):
+            if not open_tags or open_tags.pop() != tag[1:].strip():
+                raise FormatError(f"the tag </{printable(tag[1:], 40)}> closes nothing")
+            if len(open_tags) == 2:
+                field = tag[1:].strip()
+                if field in fields:
+                    raise FormatError(f"{printable(name)} has two fields {printable(field)!r}")
+                if kind == "opencv-matrix":
+                    fields[field] = (_BASE64 if binary else "") + text[begin:at]
+            elif len(open_tags) == 1:
+                yield name, kind, fields
+        elif tag[:1] not in "!?" and not tag.endswith("/"):
+            title = tag.split(None, 1)[0] if tag.strip() else ""
+            typed = _XML_TYPE.search(tag)
+            open_tags.append(title)
+            if len(open_tags) == 1 and title != "opencv_storage":
+                raise FormatError(
+                    f"it begins with <{printable(title, 40)}>, not with <opencv_storage>"
+                )
+            if len(open_tags) == 2:
+                name, kind, fields = title, typed[1] if typed else "", {}
+            elif len(open_tags) == 3:
+                begin, binary = end + 1, typed is not None and typed[1] == "binary"
+        at = text.find("<", end)
+    if open_tags:
+        raise FormatError(f"the tag <{printable(open_tags[-1], 40)}> is never closed")
+
+
+def _json_nodes(text: str) -> Iterator[_Node]:
+    """Scan by token: depth 1 is the file's object, depth 2 that of a matrix."""
+    text = text.rstrip()
+    at = depth = 0
+    names = ["", "", ""]
+    fields: dict[str, str] = {}
+    last, is_value = "", False
+    while at < len(text):
+        match = _JSON_TOKEN.match(text, at)
+        if match is None:
+            raise FormatError("a string does not end")
+        token, at = match[1], match.end()
+        if token.startswith("//"):
+            # A comment, to the end of its line.
+            line_end = text.find("\n", match.start(1))
+            at = len(text) if line_end < 0 else line_end
+            continue
+        if token in "{[":
+            depth += 1
+            if token == "[" and depth == 3 and names[2] == "data":
+                # All numbers at once.
+                end = text.find("]", at)
+                if end < 0:
+                    raise FormatError("a list of numbers does not end")
+                fields["data"], at, depth = text[at:end], end + 1, 2
+            elif depth == 2:
+                fields, names[2] = {}, ""
+        elif token in "}]":
+            depth -= 1
+            if depth < 0:
+                raise FormatError(f"a {token} closes nothing")
+            if depth == 1:
+                yield names[1], fields.get("type_id", ""), fields
+        elif token == ":" and depth < 3:
+            names[depth] = last
+        elif is_value and depth == 2:
+            fields[names[2]] = token.strip('"')
+        last, is_value = token.strip('"'), token == ":"
+    if depth:
+        raise FormatError("it ends before its last }")

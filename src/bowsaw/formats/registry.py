@@ -1,74 +1,65 @@
-"""Vocabularies of any tool: which reader a file needs, and which writer a name asks for.
+"""Vocabularies of any tool: which reader a file needs, and which writer a file name selects.
 
 =====================  ==========================================  =====================
 file                   read                                        written
 =====================  ==========================================  =====================
-``.safetensors``       ours whole; the matrix of another's         all of a codebook
-``.npz``               ours whole; the matrix of another's         all of a codebook
+``.safetensors``       ours completely; the matrix of another      all of a codebook
+``.npz``               ours completely; the matrix of another      all of a codebook
 ``.npy``               a matrix                                    words
 ``.yml .xml .json``    OpenCV's FileStorage, also ``.gz``          words
 ``.faiss .index``      flat indexes, the quantiser of IVF indexes  words, IndexFlatL2
-``.skops``             k-means of scikit-learn's                   words, a KMeans
-``.mat``               MATLAB 4 to 7                               words, one a column
+``.skops``             k-means of scikit-learn                     words, a KMeans
+``.mat``               MATLAB 4 to 7                               words, one per column
 =====================  ==========================================  =====================
 
-**The first bytes decide** how a file is read, and its name only where they say nothing (MATLAB 4):
-a ``.yml`` that is XML inside is read as XML, as OpenCV does. A pickle is refused by its bytes and
-by its name. Names decide how a file is written.
+**The first bytes decide** how a file is read, and its name only where they do not (MATLAB 4): a
+``.yml`` that is XML inside is read as XML, as OpenCV does. A pickle is refused by its bytes and by
+its name; vocabulary trees (DBoW2, DBoW3, FBoW) by their first bytes. Names decide how a file is
+written.
 
-A foreign file gives words and nothing else: ids count from 0, what made the descriptors and which
-images taught the words is unknown, and so is the scale unless it is given. ``provenance`` says
-where the words were read, and a codebook of unknown scale refuses bags of another scale than 1.
+A foreign file gives words and nothing else: ids count from 0, the description and the training
+images are unknown, and so is the scale unless it is given. ``provenance`` says where the words were
+read, and a codebook of unknown scale refuses bags of a scale other than 1.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from os import PathLike, fspath
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.formats.bounded import Archive, RefusedError
 from bowsaw.formats.faiss import read_faiss, write_faiss
 from bowsaw.formats.matlab import HDF5, read_matlab, write_matlab
-from bowsaw.formats.matrices import Matrices
 from bowsaw.formats.numpy_files import MAGIC, read_npy, read_npz, write_npy, write_npz
-from bowsaw.formats.opencv import GZIP, read_opencv, write_opencv
+from bowsaw.formats.opencv import GZIP, read_opencv, refuse_tree, write_opencv
+from bowsaw.formats.reader import Matrices, UnsupportedError, open_archive
 from bowsaw.formats.safetensors import read_safetensors, write_safetensors
 from bowsaw.formats.scikit_learn import SCHEMA, read_skops, write_skops
-from bowsaw.formats.trees import is_tree, read_tree
 
 Reader = Callable[[BinaryIO], Codebook | Matrices]
 Writer = Callable[[Codebook, str | PathLike[str]], None]
 
 PICKLES = (".pkl", ".pickle", ".pk", ".joblib", ".jl", ".sav")
+_OPENCV = [f"{suffix}{gz}" for gz in ("", ".gz") for suffix in (".yml", ".yaml", ".xml", ".json")]
 WRITERS: dict[str, Writer] = {
     ".safetensors": write_safetensors,
     ".npz": write_npz,
     ".npy": write_npy,
-    ".yml": write_opencv,
-    ".yaml": write_opencv,
-    ".xml": write_opencv,
-    ".json": write_opencv,
-    ".yml.gz": write_opencv,
-    ".yaml.gz": write_opencv,
-    ".xml.gz": write_opencv,
-    ".json.gz": write_opencv,
+    **dict.fromkeys(_OPENCV, write_opencv),
     ".faiss": write_faiss,
     ".index": write_faiss,
     ".skops": write_skops,
     ".mat": write_matlab,
 }
-"""How a file name may end, and what writes it."""
+"""The suffixes of file names, and what writes them."""
 
-WHOLE = (".safetensors", ".npz")
+COMPLETE = (".safetensors", ".npz")
 """The files that keep all of a codebook."""
 
-_REMEDY = "Write it anew with the tool that it came from; ours is «bowsaw train»."
-_N_HEAD = 64
-_TEXTS = (b"%YAML", b"<?xml", b"{")
 _READERS: dict[str, Reader] = {
     ".safetensors": read_safetensors,
     ".npz": read_npz,
@@ -77,8 +68,14 @@ _READERS: dict[str, Reader] = {
     ".mat": read_matlab,
     ".faiss": read_faiss,
     ".index": read_faiss,
-    **{end: read_opencv for end, writer in WRITERS.items() if writer is write_opencv},
+    **dict.fromkeys(_OPENCV, read_opencv),
 }
+_N_HEAD = 64
+_TEXTS = (b"%YAML", b"<?xml", b"{")
+_TREES = {88877711233: "DBoW3", 55824124: "FBoW"}
+"""The number of 64 bits that begins a tree of these libraries."""
+_TREE_TEXT = re.compile(rb"(1?\d|20) ([1-9]|10) [0-5] [0-3]\s*?\n")
+"""The first line of a tree in text (ORB-SLAM): branches, levels, scoring, weighting."""
 
 
 def load(
@@ -88,7 +85,7 @@ def load(
     layout: str | None = None,
     scale: float | None = None,
 ) -> Codebook:
-    """Read a codebook of ours, or the words in a file of another tool's.
+    """Read a codebook of ours, or the words in a file of another tool.
 
     Parameters
     ----------
@@ -97,23 +94,23 @@ def load(
     variable : str, optional
         The matrix that holds the words, where a file holds several.
     layout : {"rows", "columns"}, optional
-        Whether a word is a row or a column of the matrix. By default as the tool has it; where that
-        is doubtful, as in a square matrix of MATLAB's, an error asks for it.
+        Whether a word is a row or a column of the matrix. By default the tool's convention; where
+        that is ambiguous, as in a square matrix of MATLAB, an error asks for it.
     scale : float, optional
-        The unit of the words of a foreign file, or of one of ours that came from such a file and
-        does not know it: stored value / scale is in unit-norm units.
+        The unit of the words of a foreign file, or of one of ours that came from such a file
+        without it: stored value / scale is in unit-norm units.
 
     Returns
     -------
     Codebook
-        Of a foreign file, with what ``provenance["read_from"]`` tells, and no more.
+        From a foreign file, with ``provenance["read_from"]`` and no more.
 
     Raises
     ------
     FormatError
         The file is none of these, is damaged, or holds no words.
     ParameterError
-        The file holds several matrices or a doubtful one, and a parameter must tell.
+        The file holds several matrices or an ambiguous one, and a parameter must decide.
 
     Examples
     --------
@@ -128,18 +125,18 @@ def load(
     """
     source = Path(path)
     if not source.is_file():
-        raise FormatError(f"{source} is not a file. Make a codebook with «bowsaw train».")
-    with opened(source) as file:
+        raise FormatError(f"{source} is not a file. Make a codebook with 'bowsaw train'.")
+    with open_file(source) as file:
         return read(file, fspath(source), variable=variable, layout=layout, scale=scale)
 
 
-def opened(path: Path) -> BinaryIO:
-    """Open a file to read it, or raise a FormatError that says why it cannot be."""
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading, or raise a FormatError that says why it cannot be opened."""
     try:
         return path.open("rb")
     except OSError as error:
         raise FormatError(
-            f"{path} cannot be read: {error.strerror}. Ask for the right to read it, or copy it to "
+            f"{path} cannot be read: {error.strerror}. Get permission to read it, or copy it to "
             "a folder of your own."
         ) from error
 
@@ -152,11 +149,11 @@ def read(
     layout: str | None = None,
     scale: float | None = None,
 ) -> Codebook:
-    """Read as ``load`` does from an open file that can be sought; ``name`` is what it is called."""
+    """Read as ``load`` does, from an open seekable file; ``name`` is used in messages."""
     reader = reader_of(file, name)
     if reader is None:
         raise FormatError(
-            f"{name} is not a vocabulary of a known kind. Known are {', '.join(_READERS)}."
+            f"{name} is not a vocabulary of a known format. Known are {', '.join(_READERS)}."
         )
     try:
         found = reader(file)
@@ -165,34 +162,22 @@ def read(
     if isinstance(found, Matrices):
         return found.codebook(name, variable, layout, scale)
     if scale is not None and found.scale_is_unknown:
-        found, scale = _of_scale(found, scale), None
-    given = {"variable": variable, "layout": layout, "scale": scale}
-    for parameter, value in given.items():
+        provenance = found.provenance
+        provenance["read_from"]["scale"] = scale
+        fields = {key: getattr(found, key) for key in ("metric", "description", "trained_on")}
+        found = Codebook(found.words, found.ids, scale=scale, provenance=provenance, **fields)
+        scale = None
+    for parameter, value in {"variable": variable, "layout": layout, "scale": scale}.items():
         if value is not None:
             raise ParameterError(
-                f"{parameter} is for files of other tools, and {name} is a codebook of bowsaw's, "
-                f"which says all of it; got {value!r}. Leave it out."
+                f"{parameter} is for files of other tools; {name} is a codebook of bowsaw and "
+                f"states it itself; got {value!r}. Leave it out."
             )
     return found
 
 
-def _of_scale(codebook: Codebook, scale: float) -> Codebook:
-    """Return a codebook that was read from a foreign file with the scale that was not told then."""
-    provenance = codebook.provenance
-    provenance["read_from"]["scale"] = scale
-    return Codebook(
-        codebook.words,
-        codebook.ids,
-        scale=scale,
-        metric=codebook.metric,
-        description=codebook.description,
-        provenance=provenance,
-        trained_on=codebook.trained_on,
-    )
-
-
 def reader_of(file: BinaryIO, name: str) -> Reader | None:
-    """Return the reader that the first bytes ask for, or else the name; None when neither does.
+    """Return the reader for the first bytes, or else for the name; None if neither is known.
 
     A pickle is refused. The file is left at its start.
 
@@ -202,36 +187,38 @@ def reader_of(file: BinaryIO, name: str) -> Reader | None:
     >>> reader_of(io.BytesIO(b"IxF2"), "words").__name__
     'read_faiss'
     """
-    end = _end(name)
+    suffix = _suffix(name)
     head = file.read(_N_HEAD)
     file.seek(0)
     n_header = int.from_bytes(head[:8], "little")
-    if head[8:9] == b"{" and n_header < 2**32 and end not in PICKLES:
+    if head[8:9] == b"{" and n_header < 2**32 and suffix not in PICKLES:
         # Before pickles: a header of 640 bytes begins as a pickle does.
         return read_safetensors
-    if end in PICKLES or (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and head[1:2]):
+    is_pickle = head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+    if suffix in PICKLES or is_pickle:
         raise FormatError(
-            f"{name} is a pickle, and opening one may run any code, so it is never done here. If "
-            "you trust it, open it yourself and hand over what it holds: "
-            f"bowsaw.from_sklearn(joblib.load({Path(name).name!r}))."
+            f"{name} is a pickle. Opening one can run any code, so bowsaw never does. If you trust "
+            "it, open it yourself and convert what it holds: "
+            f"bowsaw.formats.from_sklearn(joblib.load({Path(name).name!r}))."
         )
     if head.startswith(b"PK\x03\x04"):
         return read_skops if _has_schema(file, name) else read_npz
+    is_tree = int.from_bytes(head[:8], "little") in _TREES or _TREE_TEXT.match(head) is not None
     for begins, reader in (
         (head.startswith(MAGIC), read_npy),
         (head.startswith((b"MATLAB", HDF5)), read_matlab),
         (head.startswith(GZIP), read_opencv),
-        (is_tree(head), read_tree),
+        (is_tree, _read_tree),
         (head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_TEXTS), read_opencv),
         (head[:2] in (b"Ix", b"Iw", b"IB", b"IH", b"IN") and head[:4].isalnum(), read_faiss),
     ):
         if begins:
             return reader
-    return _READERS.get(end)
+    return _READERS.get(suffix)
 
 
 def save(codebook: Codebook, path: str | PathLike[str]) -> None:
-    """Write a codebook in the format that the name's end asks for; whole or not at all.
+    """Write a codebook, atomically, in the format that the suffix selects.
 
     ``.safetensors`` and ``.npz`` keep everything; files for other tools keep the words in their
     stored units and order.
@@ -258,51 +245,52 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
 
 
 def writer_of(path: str | PathLike[str]) -> Writer:
-    """Return what writes a file of this name, or say which names are known."""
-    end = _end(fspath(path))
-    if end in PICKLES:
+    """Return the writer for a file name, or raise a ParameterError that lists the known ones."""
+    suffix = _suffix(fspath(path))
+    if suffix in PICKLES:
         raise ParameterError(
-            f"{fspath(path)} would be a pickle, which nobody should have to open. Save as .skops, "
-            "or pickle bowsaw.to_sklearn(codebook) yourself."
+            f"{fspath(path)} would be a pickle, which is not safe to open. Save as .skops, or "
+            "pickle bowsaw.formats.to_sklearn(codebook) yourself."
         )
-    if end not in WRITERS:
+    if suffix not in WRITERS:
         raise ParameterError(
             f"a vocabulary's file name must end in one of {', '.join(WRITERS)}; got {fspath(path)}."
         )
-    return WRITERS[end]
+    return WRITERS[suffix]
 
 
 def lost_in(codebook: Codebook, path: str | PathLike[str]) -> list[str]:
-    """Return what the codebook knows and a file of this name does not keep.
+    """Return the fields of the codebook that a file of this name does not keep.
 
     Examples
     --------
     >>> lost_in(Codebook([[1.0]], ids=[7]), "words.npy")
     ['ids']
     """
-    if _end(fspath(path)) in WHOLE:
+    if _suffix(fspath(path)) in COMPLETE:
         return []
-    counted = codebook.ids.tolist() == list(range(codebook.n_words))
-    unknown = codebook.scale_is_unknown or codebook.scale == 1
-    own = {key: value for key, value in codebook.provenance.items() if key != "read_from"}
-    knows = {
-        "ids": not counted,
-        "scale": not unknown,
+    present = {
+        "ids": codebook.ids.tolist() != list(range(codebook.n_words)),
+        "scale": not codebook.scale_is_unknown and codebook.scale != 1,
         "description": codebook.description is not None,
-        "provenance": bool(own),
+        "provenance": bool(codebook.provenance.keys() - {"read_from"}),
         "trained_on": codebook.trained_on is not None,
     }
-    return [name for name, known in knows.items() if known]
+    return [name for name, known in present.items() if known]
 
 
-def _end(name: str) -> str:
+def _read_tree(file: BinaryIO) -> NoReturn:
+    refuse_tree(_TREES.get(int.from_bytes(file.read(8), "little"), "DBoW2"))
+
+
+def _suffix(name: str) -> str:
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     return "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
 
 
 def _has_schema(file: BinaryIO, name: str) -> bool:
     try:
-        return SCHEMA in Archive(file).names
+        return SCHEMA in open_archive(file).members
     except FormatError as error:
         raise _unreadable(name, error) from error
     finally:
@@ -311,5 +299,9 @@ def _has_schema(file: BinaryIO, name: str) -> bool:
 
 def _unreadable(name: str, error: FormatError) -> FormatError:
     """Return a reader's reason with the file's name, and its remedy or that for damage."""
-    remedy = "" if isinstance(error, RefusedError) else f". {_REMEDY}"
+    remedy = (
+        ""
+        if isinstance(error, UnsupportedError)
+        else (". Write it again with the tool that it came from; for bowsaw, 'bowsaw train'.")
+    )
     return FormatError(f"{name} cannot be read as a codebook: {error}{remedy}")
