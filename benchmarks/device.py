@@ -30,7 +30,7 @@ import bowsaw as bs
 from benchmarks import data
 from benchmarks.timing import alternate
 from bowsaw.formats.c_header import write_c_header
-from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats.classifier import LinearModel
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.parallel import single_threaded_blas
 

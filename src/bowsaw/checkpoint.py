@@ -537,7 +537,7 @@ class NpzReader:
     """
 
     def __init__(self, source: Path | BinaryIO, max_bytes: int | None = None) -> None:
-        self._packings = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        self._packings: tuple[int, ...] = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         if isinstance(source, Path):
             require_regular(source)
         if max_bytes is None and isinstance(source, Path):
@@ -594,8 +594,8 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
     Damaged bytes make NumPy raise many kinds of exceptions: catch ``Exception``.
     """
     with warnings.catch_warnings():
-        # NumPy only warns about a header that it had to repair.
-        warnings.simplefilter("error")
+        # NumPy warns about headers of Python 2, which it repairs.
+        warnings.simplefilter("ignore")
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0), (3, 0)):
             raise ValueError("it has another version of NumPy's format")

@@ -33,7 +33,7 @@ SURROUNDING = {
 def write_all(book: bs.Codebook, folder: Path) -> dict[str, bytes]:
     """Return the bytes of a codebook in every format whose writer is ours."""
     folder.mkdir()
-    bs.write_c_header(book, folder / "b.h")
+    bs.formats.write_c_header(book, folder / "b.h")
     for end in ENDS:
         bs.save(book, folder / f"b.{end}")
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -10,7 +10,7 @@ import pytest
 
 from bowsaw.errors import FormatError
 from bowsaw.formats import bounded
-from bowsaw.formats.bounded import Archive, Source, allowance, inflated
+from bowsaw.formats.reader import open_archive, ByteReader, inflation_limit, inflate
 
 
 def zipped(members, method=zipfile.ZIP_DEFLATED):
@@ -34,14 +34,14 @@ def peak_bytes(call, *arguments, **options):
 
 def test_a_claim_beyond_the_file_allocates_nothing():
     for claim in (5, 2**40, -1):
-        peak, told = peak_bytes(Source(io.BytesIO(bytes(4))).take, claim, "the words")
+        peak, told = peak_bytes(ByteReader(io.BytesIO(bytes(4))).take, claim, "the words")
         assert peak < 100_000
         assert f"the words should take {claim:,} bytes and 4 are left" in told
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_told():
     file = io.BytesIO(bytes(8))
-    source = Source(file)
+    source = ByteReader(file)
     file.truncate(2)
     with pytest.raises(FormatError, match="has changed meanwhile"):
         source.take(8, "the words")
@@ -50,8 +50,8 @@ def test_a_file_that_shrinks_while_it_is_read_is_told():
 def test_a_bomb_is_stopped_at_the_limit():
     bomb = zlib.compress(bytes(50_000_000), 9)
     assert len(bomb) < 50_000
-    peak, told = peak_bytes(inflated, [bomb], allowance(len(bomb)))
-    assert peak < 3 * allowance(len(bomb)) < 20_000_000
+    peak, told = peak_bytes(inflate, [bomb], inflation_limit(len(bomb)))
+    assert peak < 3 * inflation_limit(len(bomb)) < 20_000_000
     assert "unpacks to more than" in told
 
 
@@ -60,9 +60,9 @@ def test_what_is_packed_comes_out_whole_in_any_pieces():
     packed = zlib.compress(data)
     for size in (1, 7, 10_000):
         cut = [packed[i : i + size] for i in range(0, len(packed), size)]
-        assert inflated(cut, len(data)) == data
+        assert inflate(cut, len(data)) == data
     with pytest.raises(FormatError, match="more than"):
-        inflated([packed], len(data) - 1)
+        inflate([packed], len(data) - 1)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_is_packed_comes_out_whole_in_any_pieces():
 )
 def test_damage_inside_is_told(packed, told):
     with pytest.raises(FormatError, match=told):
-        inflated([packed], 100)
+        inflate([packed], 100)
 
 
 # -- archives --------------------------------------------------------------------------------------
@@ -85,21 +85,21 @@ def test_damage_inside_is_told(packed, told):
 @pytest.mark.parametrize("name", ["../a.npy", "a/b.npy", "/a.npy", "a\\b.npy", "c:a", ".."])
 def test_members_are_names_and_not_paths(name):
     with pytest.raises(FormatError, match="not a plain name"):
-        Archive(zipped([(name, b"x")]))
+        open_archive(zipped([(name, b"x")]))
 
 
 def test_members_of_one_name_are_refused():
     with pytest.warns(UserWarning, match="Duplicate name"):
         twins = zipped([("a", b"1"), ("a", b"2")])
     with pytest.raises(FormatError, match="one name"):
-        Archive(twins)
+        open_archive(twins)
 
 
 def test_other_packings_and_too_many_members_are_refused():
     with pytest.raises(FormatError, match="other than deflate"):
-        Archive(zipped([("a", b"x")], zipfile.ZIP_BZIP2))
+        open_archive(zipped([("a", b"x")], zipfile.ZIP_BZIP2))
     with pytest.raises(FormatError, match="1,001 members"):
-        Archive(zipped([(str(i), b"") for i in range(1001)]))
+        open_archive(zipped([(str(i), b"") for i in range(1001)]))
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked():
@@ -113,7 +113,7 @@ def test_a_member_cannot_be_longer_than_it_says():
     honest = zipped([("a", bytes(2_000_000))], zipfile.ZIP_DEFLATED).getvalue()
     # The length stands in the entry and in the directory; both now say 10.
     lying = honest.replace(struct.pack("<I", 2_000_000), struct.pack("<I", 10))
-    peak, told = peak_bytes(Archive(io.BytesIO(lying)).read, "a")
+    peak, told = peak_bytes(open_archive(io.BytesIO(lying)).read, "a")
     assert peak < 1_000_000
     assert "is damaged" in told
 
@@ -122,7 +122,7 @@ def test_a_member_with_a_bit_turned_over_is_told():
     whole = bytearray(zipped([("a", b"words and words")], zipfile.ZIP_STORED).getvalue())
     whole[35] ^= 1
     with pytest.raises(FormatError, match="is damaged"):
-        Archive(io.BytesIO(bytes(whole))).read("a")
+        open_archive(io.BytesIO(bytes(whole))).read("a")
 
 
 def test_a_directory_that_claims_too_much_is_told():
@@ -135,7 +135,7 @@ def test_a_directory_that_claims_too_much_is_told():
         assert "directory is damaged" in told
 
 
-def test_the_allowance_grows_with_the_file_up_to_a_limit():
-    assert allowance(0) == 2**20
-    assert allowance(10**6) == 5 * 10**7 + 2**20
-    assert allowance(10**12) == bounded.MOST_BYTES
+def test_the_inflation_limit_grows_with_the_file_up_to_a_limit():
+    assert inflation_limit(0) == 2**20
+    assert inflation_limit(10**6) == 5 * 10**7 + 2**20
+    assert inflation_limit(10**12) == bounded.MAX_BYTES

@@ -20,8 +20,8 @@ from sklearn.svm import LinearSVC
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.formats.c_header import write_c_header
-from bowsaw.formats.linear_model import LinearModel
-from bowsaw.formats.small_words import small_words
+from bowsaw.formats.classifier import LinearModel
+from bowsaw.formats.c_header import quantize_words
 from bowsaw.nearest.search import nearest_words
 
 STRICT = ("-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Werror")
@@ -159,14 +159,14 @@ def test_large_ids_have_room(header):
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 @pytest.mark.parametrize("descriptors", ["uint8", "float32"])
 @pytest.mark.parametrize("unit", ["sift", "signed", "tiny", "flat"])
-def test_small_words_are_as_near_as_they_say(header, book, kind, descriptors, unit):
+def test_quantize_words_are_as_near_as_they_say(header, book, kind, descriptors, unit):
     words = {
         "sift": book.words,
         "signed": np.random.default_rng(0).normal(0.3, 2, (9, 5)),
         "tiny": np.random.default_rng(0).normal(0, 1e-30, (9, 5)),
         "flat": np.zeros((2, 3)),
     }[unit].astype(np.float32)
-    found = small_words(words, kind, descriptors)
+    found = quantize_words(words, kind, descriptors)
     restored = found.restored()
     # restored() is exact: few digits times few digits.
     exact = found.step * (found.values.astype(np.float64) - found.zero)
@@ -200,7 +200,7 @@ def test_codes_and_histograms_are_those_of_python(
     assert f"typedef {'int32_t' if integers else 'BOWSAW_REAL'} bowsaw_distance;" in text
     used = book
     if words != "float32":
-        moved = small_words(book.words, words, descriptors).restored()
+        moved = quantize_words(book.words, words, descriptors).restored()
         used = bs.Codebook(moved, scale=book.scale)
     library = compiled(tmp_path, CODES + HISTOGRAM)
     if library is not None:
@@ -243,7 +243,7 @@ def test_soft_codes_are_those_of_python(tmp_path, header, images, book, words, s
     )
     assert defined(text, "BOWSAW_SHARPNESS") == pytest.approx(min(sharpness / 512**2, 1e38))
     if words == "uint8":
-        book = bs.Codebook(small_words(book.words, "uint8", "uint8").restored(), scale=512)
+        book = bs.Codebook(quantize_words(book.words, "uint8", "uint8").restored(), scale=512)
     library = compiled(tmp_path, HISTOGRAM)
     if library is not None:
         expected = bs.BagOfWords(book, coding="soft", sharpness=sharpness).transform(bags)
@@ -351,7 +351,7 @@ def test_headers_of_other_names_fit_into_one_program(tmp_path, images, book, lan
     library.rooms.restype = ctypes.c_size_t
     assert library.sizes() == 200707
     assert [library.name(ctypes.c_size_t(i)).decode() for i in range(3)] == list(model.classes)
-    moved = bs.Codebook(small_words(few.words, "int8", "float32").restored(), scale=512)
+    moved = bs.Codebook(quantize_words(few.words, "int8", "float32").restored(), scale=512)
     streets = bs.BagOfWords(moved, coding="soft", sharpness=20.0).transform(bags)
     plain, expected = bs.BagOfWords(few).transform(bags), model.scores(X)
     for i in range(0, len(bags), 3):

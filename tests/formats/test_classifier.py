@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import bowsaw as bs
 from bowsaw.errors import FormatError, MismatchError
 from bowsaw.formats.classifier import load_classifier, save_classifier
-from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats.classifier import LinearModel
 
 BOOK = bs.Codebook(
     np.random.default_rng(0).normal(size=(6, 3)), scale=4.0, description={"name": "made up"}

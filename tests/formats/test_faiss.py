@@ -11,7 +11,7 @@ import pytest
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.formats.faiss import read_faiss, write_faiss
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 
 # Its threads wait for each other in turns where others work as well.
 faiss.omp_set_num_threads(1)

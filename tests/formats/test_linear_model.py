@@ -13,7 +13,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.formats.linear_model import LinearModel, as_recogniser
+from bowsaw.formats.classifier import LinearModel, as_recogniser
 
 N_WORDS = 7
 

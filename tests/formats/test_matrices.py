@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.formats.matrices import Axes, Matrices
+from bowsaw.formats.reader import Axes, Matrices
 
 
 def one(shape, axes=Axes.UNKNOWN, **more):

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
-from bowsaw.formats.matrices import Matrices
+from bowsaw.formats.reader import Matrices
 from bowsaw.formats.numpy_files import array_of, read_npy, read_npz, write_npy, write_npz
 from bowsaw.store.histograms import HistogramWriter
 

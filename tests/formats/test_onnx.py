@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
-from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats.classifier import LinearModel
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.nearest.search import nearest_words
 

@@ -16,7 +16,7 @@ from bowsaw.checkpoint import os as files_os
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, SpaceError
 from bowsaw.formats import safetensors
-from bowsaw.formats.vocabulary import load, save
+from bowsaw.formats.registry import load, save
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, MismatchError, ParameterError
-from bowsaw.formats.vocabulary import WHOLE, WRITERS, load, lost_in, read, reader_of, save
+from bowsaw.formats.registry import COMPLETE, WRITERS, load, lost_in, read, reader_of, save
 
 ENDS = list(WRITERS)
 
@@ -52,8 +52,8 @@ def files(book, tmp_path_factory):
 def test_words_come_back_to_the_bit(book, files, end):
     again = load(files[end])
     assert again.words.tobytes() == book.words.tobytes()
-    assert (again == book) == (end in WHOLE)
-    if end not in WHOLE:
+    assert (again == book) == (end in COMPLETE)
+    if end not in COMPLETE:
         assert again.ids.tolist() == list(range(20))
         assert (again.description, again.trained_on) == (None, None)
         assert again.scale_is_unknown
@@ -64,7 +64,7 @@ def test_words_come_back_to_the_bit(book, files, end):
 @pytest.mark.parametrize("end", ENDS)
 def test_what_is_lost_is_known_before(book, end):
     everything = ["ids", "scale", "description", "provenance", "trained_on"]
-    assert lost_in(book, f"x{end}") == ([] if end in WHOLE else everything)
+    assert lost_in(book, f"x{end}") == ([] if end in COMPLETE else everything)
     assert lost_in(Codebook([[1.0]]), f"x{end}") == []
 
 
@@ -192,7 +192,7 @@ def test_damage_of_any_kind_is_told(files, end):
         assert isinstance(found, Codebook)
 
 
-@pytest.mark.parametrize("end", WHOLE)
+@pytest.mark.parametrize("end", COMPLETE)
 def test_a_unit_that_was_not_told_can_be_told_later(files, tmp_path, end):
     save(load(files[".yml"]), tmp_path / f"unknown{end}")
     unknown = load(tmp_path / f"unknown{end}")
@@ -206,7 +206,7 @@ def test_a_unit_that_was_not_told_can_be_told_later(files, tmp_path, end):
 
 
 def test_our_own_files_need_no_telling(files):
-    for end in WHOLE:
+    for end in COMPLETE:
         for given in ({"variable": "words"}, {"layout": "rows"}, {"scale": 3.0}):
             with pytest.raises(ParameterError, match="is for files of other tools"):
                 load(files[end], **given)

@@ -245,8 +245,8 @@ def codebook(words: np.ndarray, ids: np.ndarray) -> Any:
 
 
 save, load = bs.save, bs.load
-save_classifier, load_classifier = bs.save_classifier, bs.load_classifier
-write_onnx, write_c_header = bs.write_onnx, bs.write_c_header
+save_classifier, load_classifier = bs.formats.save_classifier, bs.formats.load_classifier
+write_onnx, write_c_header = bs.formats.write_onnx, bs.formats.write_c_header
 
 
 def store_bags(store: Path) -> Any:

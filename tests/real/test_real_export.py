@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 
 import bowsaw as bs
-from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats.c_header import quantize_words
+from bowsaw.formats.classifier import LinearModel
 from bowsaw.formats.onnx import write_onnx
-from bowsaw.formats.small_words import small_words
 from bowsaw.nearest.search import nearest_words
 
 
@@ -34,7 +34,7 @@ def test_the_graph_codes_two_hundred_scenes_like_python(tmp_path: Path) -> None:
     nearest = {book.n_words: nearest_words(bags, book.words) for book in (large, small, pruned)}
     for kind, most in (("uint8", 0.02), ("int8", 0.04)):
         for book in (small, pruned):
-            moved = small_words(book.words, kind, "uint8").restored()
+            moved = quantize_words(book.words, kind, "uint8").restored()
             changed = nearest_words(bags, moved) != nearest[book.n_words]
             assert changed.mean() <= most
     for book, coding in (

@@ -41,7 +41,7 @@ def test_a_scale_beyond_float32_is_refused(tmp_path):
     def export() -> None:
         book = bs.Codebook(np.eye(3), scale=1e39)
         with np.errstate(over="ignore"):
-            bs.write_c_header(book, tmp_path / "words.h")
+            bs.formats.write_c_header(book, tmp_path / "words.h")
 
     assert adapter.is_refused(export)
 

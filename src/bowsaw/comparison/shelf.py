@@ -23,7 +23,7 @@ from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.comparison.collection import Collection
 from bowsaw.errors import BowsawError
-from bowsaw.formats.vocabulary import load, save
+from bowsaw.formats.registry import load, save
 from bowsaw.images.split import Split
 
 

@@ -228,7 +228,7 @@ class LinearModel:
         rows = as_numbers(X, "X")
         if rows.ndim != 2 or rows.shape[1] != self.n_words:
             raise DataError(
-                f"X must be histograms of {self.n_words} words, one per row; got shape {rows.shape}."
+                f"X must be histograms of {self.n_words} words, one per row; got {rows.shape}."
             )
         rows = rows.astype(np.float64, copy=False)
         if self.mapping == "sqrt":

@@ -103,7 +103,7 @@ def tensors_of(
 
     content = file.read()
     try:
-        entries = deserialize(content)
+        entries = deserialize(content)  # type: ignore[no-untyped-call]
         # The parser has checked the header's length and its JSON.
         end = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:end], object_pairs_hook=_without_duplicates)

@@ -26,7 +26,7 @@ from bowsaw.comparison.collection import Panel
 from bowsaw.comparison.methods import FULL, METHODS, RETRAINED
 from bowsaw.comparison.records import KEY, Cell, Key, Ledger, Line, key_of, read_lines
 from bowsaw.errors import BowsawError
-from bowsaw.formats.vocabulary import load, save
+from bowsaw.formats.registry import load, save
 from bowsaw.nearest.search import nearest_words
 from bowsaw.report.lines import codebook_line, named_words, trace_line, words_line
 from bowsaw.report.pictures import image_line, patches_line, telling_image

@@ -35,9 +35,8 @@ from tests.fuzz.structures import (
 
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.formats import vocabulary
-from bowsaw.formats.classifier import load_classifier, save_classifier
-from bowsaw.formats.linear_model import LinearModel
+from bowsaw.formats import registry
+from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier
 
 
 @cache
@@ -74,7 +73,7 @@ def written(end: str, write: Callable[[str], Any]) -> bytes:
 
 
 def _ours(end: str, *books: Codebook) -> list[bytes]:
-    return [written(end, partial(vocabulary.save, one)) for one in books or (book(),)]
+    return [written(end, partial(registry.save, one)) for one in books or (book(),)]
 
 
 # -- right files of each format, of ours and of the real peers -------------------------------------
@@ -170,7 +169,7 @@ def _read(end: str, data: bytes, folder: Path) -> Codebook:
     with warnings.catch_warnings():
         # Of a .mat whose columns were taken for words.
         warnings.simplefilter("ignore", UserWarning)
-        return vocabulary.read(io.BytesIO(data), f"it{end}")
+        return registry.read(io.BytesIO(data), f"it{end}")
 
 
 def _check(end: str, data: bytes, found: Codebook, folder: Path) -> None:
@@ -180,12 +179,12 @@ def _check(end: str, data: bytes, found: Codebook, folder: Path) -> None:
         # Written by skops itself, which takes forty times as long as reading.
         end = ".npy"
     path = folder / f"again{end}"
-    vocabulary.save(found, path)
+    registry.save(found, path)
     again = _read(end, path.read_bytes(), folder)
     assert np.array_equal(again.words, found.words) or again.words.shape[::-1] == (
         found.words.shape
     ), "it does not survive being saved"
-    if end in vocabulary.WHOLE:
+    if end in registry.COMPLETE:
         assert again == found, "something does not survive being saved"
     if peer is not None and data[:1] in (b"P", b"\x93"):
         with warnings.catch_warnings():
