@@ -23,19 +23,9 @@ if TYPE_CHECKING:
     from bowsaw.evaluation.classify import HistogramClassifier as HistogramClassifier
     from bowsaw.evaluation.path import PruningPath as PruningPath
     from bowsaw.evaluation.protocol import evaluate as evaluate
-    from bowsaw.formats.c_header import write_c_header as write_c_header
-    from bowsaw.formats.classifier import (
-        load_classifier as load_classifier,
-    )
-    from bowsaw.formats.classifier import (
-        save_classifier as save_classifier,
-    )
-    from bowsaw.formats.linear_model import LinearModel as LinearModel
-    from bowsaw.formats.onnx import write_onnx as write_onnx
-    from bowsaw.formats.scikit_learn import from_sklearn as from_sklearn
-    from bowsaw.formats.scikit_learn import to_sklearn as to_sklearn
-    from bowsaw.formats.vocabulary import load as load
-    from bowsaw.formats.vocabulary import save as save
+    from bowsaw.formats.classifier import LinearModel as LinearModel
+    from bowsaw.formats.registry import load as load
+    from bowsaw.formats.registry import save as save
     from bowsaw.images.folder import ImageFolder as ImageFolder
     from bowsaw.images.split import Split as Split
     from bowsaw.inference.whatif import whatif as whatif
@@ -74,7 +64,7 @@ _MODULES = {
     "ImageFolder": "bowsaw.images.folder",
     "KMeansAtSize": "bowsaw.selection.baselines",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
-    "LinearModel": "bowsaw.formats.linear_model",
+    "LinearModel": "bowsaw.formats.classifier",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
     "PresenceRanking": "bowsaw.selection.ranking",
     "PruningPath": "bowsaw.evaluation.path",
@@ -88,16 +78,10 @@ _MODULES = {
     "arena": "bowsaw.comparison.run",
     "evaluate": "bowsaw.evaluation.protocol",
     "extract": "bowsaw.store",
-    "from_sklearn": "bowsaw.formats.scikit_learn",
-    "load": "bowsaw.formats.vocabulary",
-    "load_classifier": "bowsaw.formats.classifier",
+    "load": "bowsaw.formats.registry",
     "read_run": "bowsaw.comparison.records",
-    "save": "bowsaw.formats.vocabulary",
-    "save_classifier": "bowsaw.formats.classifier",
-    "to_sklearn": "bowsaw.formats.scikit_learn",
+    "save": "bowsaw.formats.registry",
     "whatif": "bowsaw.inference.whatif",
-    "write_c_header": "bowsaw.formats.c_header",
-    "write_onnx": "bowsaw.formats.onnx",
     "write_page": "bowsaw.report.page",
 }
 """The public names, and the modules that define them."""
@@ -105,7 +89,12 @@ _MODULES = {
 __all__ = sorted(["__version__", *_MODULES])
 
 
+_PACKAGES = ("formats", "inference", "scores", "selection")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"bowsaw.{name}")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'bowsaw' has no attribute {name!r}")

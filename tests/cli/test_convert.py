@@ -8,7 +8,7 @@ import numpy as np
 import scipy.io
 
 from bowsaw.errors import MismatchError, ParameterError
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 
 
 def test_to_opencv_and_back(bowsaw, made, tmp_path):

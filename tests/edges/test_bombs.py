@@ -14,7 +14,7 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.errors import FormatError, ImageError
-from bowsaw.formats.bounded import allowance
+from bowsaw.formats.reader import inflation_limit
 from bowsaw.images.decode import read_image
 
 BIG = 200_000_000
@@ -81,7 +81,7 @@ def test_codebooks_that_inflate_stop_at_what_their_size_allows(tmp_path, inflati
         ("b.skops", zipped("schema.json", b" " * 30_000_000)),
     ):
         # The file, what it may unfold to, and one copy of that while it is looked at.
-        assert_refused(tmp_path / name, data, 3 * allowance(len(data)) + (1 << 20))
+        assert_refused(tmp_path / name, data, 3 * inflation_limit(len(data)) + (1 << 20))
 
 
 def test_headers_that_claim_more_than_the_file_are_refused_before_anything_is_reserved(tmp_path):

@@ -19,9 +19,8 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
-from bowsaw.formats.c_header import write_c_header
+from bowsaw.formats.c_header import quantize_words, write_c_header
 from bowsaw.formats.classifier import LinearModel
-from bowsaw.formats.c_header import quantize_words
 from bowsaw.nearest.search import nearest_words
 
 STRICT = ("-O2", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Werror")
@@ -403,9 +402,9 @@ def test_names_that_c_and_cpp_would_not_take_are_refused(tmp_path, book, wrong):
 def test_what_does_not_fit_is_refused(tmp_path, book):
     path = tmp_path / "words.h"
     fitted = LinearSVC().fit(np.eye(20)[:9], np.arange(9) % 3)
-    with pytest.raises(ParameterError, match="words must be one of float32, uint8, int8"):
+    with pytest.raises(ParameterError, match="words must be one of 'float32', 'uint8', 'int8'"):
         write_c_header(book, path, words="int4")
-    with pytest.raises(ParameterError, match="descriptors must be one of float32, uint8"):
+    with pytest.raises(ParameterError, match="descriptors must be one of 'float32', 'uint8'"):
         write_c_header(book, path, descriptors="int8")
     with pytest.raises(MismatchError, match="other words"):
         write_c_header(book.only(book.ids[::-1]), path, LinearModel.of(fitted, book))

@@ -15,8 +15,7 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import FormatError, MismatchError
-from bowsaw.formats.classifier import load_classifier, save_classifier
-from bowsaw.formats.classifier import LinearModel
+from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier
 
 BOOK = bs.Codebook(
     np.random.default_rng(0).normal(size=(6, 3)), scale=4.0, description={"name": "made up"}
@@ -131,12 +130,12 @@ def forged(path, tensors=None, **changes):
     ("changes", "told"),
     [
         ({"format": "bowsaw-codebook"}, "it is a bowsaw-codebook"),
-        ({"format": None}, "safetensors file of others"),
+        ({"format": None}, "safetensors file of another tool"),
         ({"format": "two\nlines"}, r"it is a two\\nlines"),
         ({"format_version": "2\n"}, r"it has format 2\\n"),
         ({"format_version": "2"}, "it has format 2, and this version of bowsaw reads 1"),
         ({"classes": '["a", "b"]'}, "weights must be"),
-        ({"classes": '["a", "b", ["c"]]'}, "different texts"),
+        ({"classes": '["a", "b", ["c"]]'}, "distinct strings"),
         ({"classes": "[" * 100_000}, "recursion"),
         ({"classes": '"abc'}, "Unterminated"),
         ({"classes": "3"}, "not iterable"),
@@ -148,7 +147,7 @@ def forged(path, tensors=None, **changes):
         ({"description": "[1]"}, "description must be"),
         ({"tensors": {"weights": np.zeros((3, 0))}}, "weights is refused"),
         ({"tensors": {"weights": np.full((3, 6), np.inf)}}, "finite"),
-        ({"tensors": {"more": np.zeros(1)}}, "it holds tensors"),
+        ({"tensors": {"more": np.zeros(1)}}, "it holds the tensors"),
     ],
 )
 def test_a_forged_file_is_refused_with_the_reason(path, changes, told):
@@ -158,7 +157,7 @@ def test_a_forged_file_is_refused_with_the_reason(path, changes, told):
     with pytest.raises(FormatError, match=told) as caught:
         load_classifier(path)
     assert str(caught.value).startswith(f"{path} cannot be read as a classifier: ")
-    assert str(caught.value).endswith("Make one with «bowsaw fit».")
+    assert str(caught.value).endswith("Make one with 'bowsaw fit'.")
     assert len(str(caught.value).splitlines()) == 1
 
 

@@ -39,7 +39,7 @@ def test_what_is_doubtful_is_asked_for(axes, shape):
 
 
 def test_columns_are_recognised_aloud():
-    with pytest.warns(UserWarning, match=r"1,000 words of 128 dimensions, a word a column"):
+    with pytest.warns(UserWarning, match=r"1,000 words of 128 dimensions, one word per column"):
         assert shape_read(one((128, 1000))) == ((1000, 128), "columns")
 
 
@@ -65,7 +65,7 @@ def test_turning_moves_numbers_to_where_they_belong():
 
 
 def test_an_unknown_layout_is_refused():
-    with pytest.raises(ParameterError, match=r"\['rows', 'columns'\]; got 'sideways'"):
+    with pytest.raises(ParameterError, match=r"'rows', 'columns'; got 'sideways'"):
         one((2, 3)).codebook("x", layout="sideways")
 
 

@@ -170,7 +170,7 @@ def test_the_file_tells_what_it_was_made_of(tmp_path, book):
     assert (model.producer_name, model.producer_version) == ("bowsaw", bs.__version__)
     assert model.doc_string == "descriptors of which a norm of 1 is 512"
     [rows] = model.graph.input
-    assert rows.doc_string == "one descriptor a row, of which a norm of 1 is 512"
+    assert rows.doc_string == "one descriptor per row, of which a norm of 1 is 512"
     assert all(output.doc_string for output in model.graph.output)
 
 
@@ -201,7 +201,7 @@ def test_a_descriptor_that_is_no_number_is_an_error(tmp_path, book):
 def test_what_does_not_fit_is_refused(tmp_path, book):
     path = tmp_path / "g.onnx"
     fitted = LinearSVC().fit(np.eye(60)[:9], np.arange(9) % 3)
-    with pytest.raises(ParameterError, match="descriptors must be one of float32, uint8"):
+    with pytest.raises(ParameterError, match="descriptors must be one of 'float32', 'uint8'"):
         write_onnx(book, path, descriptors="int8")
     with pytest.raises(MismatchError, match="histograms of 60 words"):
         write_onnx(book.only(book.ids[:59]), path, fitted)

@@ -145,7 +145,7 @@ def test_a_failed_save_leaves_the_old_file(book, path, monkeypatch):
 def test_a_missing_file_and_a_folder_are_told(tmp_path):
     for missing in (tmp_path / "no.safetensors", tmp_path, "no\0pe"):
         with pytest.raises(
-            FormatError, match=r"is not a file. Make a codebook with «bowsaw train»"
+            FormatError, match=r"is not a file. Make a codebook with 'bowsaw train'"
         ):
             load(missing)
 
@@ -166,7 +166,7 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path):
 )
 def test_other_files_are_told(path, content):
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"cannot be read as a codebook: .* «bowsaw train»"):
+    with pytest.raises(FormatError, match=r"cannot be read as a codebook: .* 'bowsaw train'"):
         load(path)
 
 

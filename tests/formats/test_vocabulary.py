@@ -85,7 +85,7 @@ def test_names_count_without_capitals(book, tmp_path):
 def test_a_name_decides_where_bytes_say_nothing():
     old = np.array([0, 2, 2, 0, 2], "<i4").tobytes() + b"w\0" + np.eye(2).tobytes()
     assert read(io.BytesIO(old), "old.mat", layout="rows").words.tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(FormatError, match=r"vocabulary of a known kind\. Known are \.safe"):
+    with pytest.raises(FormatError, match=r"vocabulary of a known format\. Known are \.safe"):
         read(io.BytesIO(old), "old")
     assert reader_of(io.BytesIO(old), "old") is None
 
@@ -126,7 +126,7 @@ class Trap:
 def test_a_pickle_is_refused_by_its_bytes(tmp_path, protocol, name):
     path = tmp_path / name
     path.write_bytes(pickle.dumps(Trap(), protocol))
-    with pytest.raises(FormatError, match=r"may run any code.*from_sklearn\(joblib\.load\("):
+    with pytest.raises(FormatError, match=r"can run any code.*from_sklearn\(joblib\.load\("):
         load(path)
 
 
@@ -139,7 +139,7 @@ def test_a_pickle_is_refused_by_its_name(tmp_path):
         with pytest.raises(ParameterError, match="would be a pickle"):
             save(Codebook([[1.0]]), tmp_path / name)
     joblib.dump(kmeans, tmp_path / "k.gz", compress=("gzip", 3))
-    with pytest.raises(FormatError, match=r"packed pickle.*from_sklearn"):
+    with pytest.raises(FormatError, match=r"compressed pickle.*from_sklearn"):
         load(tmp_path / "k.gz")
 
 
@@ -148,16 +148,16 @@ def test_what_is_not_there_and_what_is_unknown_is_told(tmp_path):
         with pytest.raises(FormatError, match="is not a file"):
             load(missing)
     (tmp_path / "notes.txt").write_text("words")
-    with pytest.raises(FormatError, match=r"notes\.txt is not a vocabulary of a known kind"):
+    with pytest.raises(FormatError, match=r"notes\.txt is not a vocabulary of a known format"):
         load(tmp_path / "notes.txt")
     with pytest.raises(ParameterError, match=r"must end in one of \.safetensors, .*; got x\.txt"):
         save(Codebook([[1.0]]), "x.txt")
 
 
 def test_a_remedy_of_the_reader_s_own_comes_instead_of_the_one_for_damage():
-    anew = "Write it anew with the tool that it came from"
+    anew = "Write it again with the tool that it came from"
     damaged = b'%YAML:1.0\n---\n"a. b": 1\n"a. b": 2\n'
-    with pytest.raises(FormatError, match=rf"two things called 'a\. b'\. {anew}"):
+    with pytest.raises(FormatError, match=rf"two nodes called 'a\. b'\. {anew}"):
         read(io.BytesIO(damaged), "x.yml")
     hdf5 = b"\x89HDF\r\n\x1a\n" + bytes(100)
     with pytest.raises(FormatError, match=r"it is HDF5, which is not read\. Save it") as told:
@@ -201,7 +201,7 @@ def test_a_unit_that_was_not_told_can_be_told_later(files, tmp_path, end):
     assert told == load(files[".yml"], scale=512)
     # Once it is told, it stays.
     save(told, tmp_path / f"told{end}")
-    with pytest.raises(ParameterError, match="says all of it"):
+    with pytest.raises(ParameterError, match="states it itself"):
         load(tmp_path / f"told{end}", scale=1)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from bowsaw.cli.command import Command
 from bowsaw.cli.options import check_output, identifier, number
 from bowsaw.codebook import Codebook
-from bowsaw.formats.matrices import LAYOUTS
-from bowsaw.formats.vocabulary import load, lost_in, save, writer_of
+from bowsaw.formats.reader import LAYOUTS
+from bowsaw.formats.registry import load, lost_in, save, writer_of
 from bowsaw.formatting import format_bytes, format_count
 
 EXAMPLE = "bowsaw convert book.safetensors vocabulary.yml"

@@ -26,7 +26,7 @@ from bowsaw.cli.options import (
     split_record,
 )
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.progress import Progress
 from bowsaw.store.histograms import HistogramWriter

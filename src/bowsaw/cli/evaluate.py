@@ -21,7 +21,7 @@ from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.protocol import evaluate
 from bowsaw.evaluation.result import Evaluation, Record
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds
 
 EXAMPLE = "bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5"

@@ -23,10 +23,9 @@ from bowsaw.cli.options import (
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import WORDS, write_c_header
-from bowsaw.formats.classifier import load_classifier
-from bowsaw.formats.linear_model import DESCRIPTORS, as_recogniser, unit_of
+from bowsaw.formats.classifier import DESCRIPTORS, as_recogniser, load_classifier, unit_of
 from bowsaw.formats.onnx import write_onnx
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count
 
 EXAMPLE = "bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx"

@@ -36,7 +36,7 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier
 from bowsaw.formats.classifier import save_classifier
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds
 
 EXAMPLE = "bowsaw fit small.safetensors scenes.store --part train --seed 0 -o model.safetensors"

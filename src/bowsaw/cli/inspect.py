@@ -15,9 +15,9 @@ import numpy as np
 from bowsaw.cli.command import Command
 from bowsaw.errors import FormatError
 from bowsaw.evaluation.classify import CALLED
-from bowsaw.formats.bounded import Archive
 from bowsaw.formats.classifier import is_classifier, load_classifier
-from bowsaw.formats.vocabulary import load, opened, reader_of
+from bowsaw.formats.reader import open_archive
+from bowsaw.formats.registry import load, open_file, reader_of
 from bowsaw.formatting import format_bytes
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
@@ -43,7 +43,7 @@ def run(command: Command) -> None:
         )
     if path.is_file():
         # A file that may not be read is refused here, whatever it is.
-        opened(path).close()
+        open_file(path).close()
     if path.is_dir():
         facts = _store(path)
     elif not path.is_file():
@@ -66,16 +66,16 @@ def run(command: Command) -> None:
 
 
 def _holds_words(path: Path) -> bool:
-    with opened(path) as file:
+    with open_file(path) as file:
         try:
-            return "histograms.npy" not in Archive(file).names
+            return "histograms.npy" not in open_archive(file).members
         except FormatError:
             # Reading its content reports what is wrong.
             return False
 
 
 def _is_vocabulary(path: Path) -> bool:
-    with opened(path) as file:
+    with open_file(path) as file:
         return reader_of(file, str(path)) is not None
 
 

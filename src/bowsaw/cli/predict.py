@@ -21,9 +21,8 @@ from bowsaw.cli.options import add_files, add_jobs
 from bowsaw.codebook import Codebook
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.formats.classifier import load_classifier
-from bowsaw.formats.linear_model import LinearModel
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.classifier import LinearModel, load_classifier
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress

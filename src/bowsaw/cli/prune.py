@@ -46,7 +46,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.path import PruningPath
-from bowsaw.formats.vocabulary import load, save
+from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.base import SCORES
 from bowsaw.scores.leave_one_out import LeaveOneOut

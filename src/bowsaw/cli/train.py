@@ -23,7 +23,7 @@ from bowsaw.cli.options import (
     resumable,
 )
 from bowsaw.clustering.kmeans import KMeansCodebook
-from bowsaw.formats.vocabulary import save
+from bowsaw.formats.registry import save
 from bowsaw.formatting import format_count, format_seconds
 
 EXAMPLE = "bowsaw train scenes.store --words 1000 --part codebook --seed 0 -o book.safetensors"

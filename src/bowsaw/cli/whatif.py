@@ -25,7 +25,7 @@ from bowsaw.cli.options import (
 )
 from bowsaw.codebook import Codebook
 from bowsaw.errors import MismatchError
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.inference.survey import ALL, Measurement, Survey, draw_words, ways_of
 from bowsaw.inference.whatif import TRANSFERS, whatif

@@ -181,6 +181,7 @@ def chunks(file: BinaryIO) -> Iterable[bytes]:
 def open_archive(file: BinaryIO) -> NpzReader:
     """Open a zip file whose members have plain names and unpack within the limit."""
     # In memory: a real file allocates whatever length the directory claims.
+    file.seek(0)
     content = file.read()
     try:
         archive = NpzReader(io.BytesIO(content), inflation_limit(len(content)))

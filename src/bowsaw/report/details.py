@@ -32,7 +32,7 @@ from bowsaw.checkpoint import JsonLines, NpzReader
 from bowsaw.codebook import Codebook
 from bowsaw.comparison.records import Run
 from bowsaw.errors import FormatError
-from bowsaw.formats.vocabulary import load
+from bowsaw.formats.registry import load
 from bowsaw.nearest.search import nearest_words
 from bowsaw.report.summary import FULL, PanelKey
 
