@@ -32,7 +32,7 @@ def largest(tmp_path_factory):
     """The file of a run with eight panels and an additional section."""
     folder = made_run(tmp_path_factory.mktemp("large"), large=True, splits=5)
     more = Section("My <claims>", "What was <found>.", tag("p", "Supported.", class_="mine"))
-    return write_page(folder, extra=[more])
+    return write_page(folder, extra=[more, Section("Costs", "The same title.", "")])
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,12 @@ def test_sections_stand_in_the_order_of_the_questions(comparison):
 
 
 def test_additional_sections_come_last_with_a_link(large):
-    assert sections_of(large)[-2:] == ["provenance", "my-claims"]
+    assert sections_of(large)[-3:] == ["provenance", "my-claims", "costs-more"]
     section = large.one("section", id="my-claims")
     assert section.one("h2").text == "My <claims>"
     assert section.one("p", class_="lead").text == "What was <found>."
     assert section.one("p", class_="mine").text == "Supported."
-    assert large.one("nav").all("a")[-1].text == "My <claims>"
+    assert [a.text for a in large.one("nav").all("a")][-2:] == ["My <claims>", "Costs"]
     assert len(large.one("select", id="panel").all("option")) == 8
 
 

@@ -132,7 +132,9 @@ def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) 
         _fragment("provenance", command=run.about["command"], tables=facts),
     ]
     for section in extra:
-        ident = re.sub(r"\W+", "-", section.title.lower()).strip("-")
+        ident = re.sub(r"\W+", "-", section.title.lower()).strip("-") or "section"
+        while any(f'id="{ident}"' in (part or "") for part in parts):
+            ident += "-more"
         html = Markup(section.html)
         parts.append(
             _fragment("extra", ident=ident, title=section.title, lead=section.lead, html=html)
