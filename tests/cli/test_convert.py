@@ -63,8 +63,8 @@ def test_matlab_is_asked_about_where_it_is_in_doubt(bowsaw, tmp_path):
     square = np.arange(16.0).reshape(4, 4)
     scipy.io.savemat(tmp_path / "v.mat", {"centers": square, "other": square})
     for words, told in (
-        ((), "variable='centers', or «bowsaw convert --variable»"),
-        (("--variable", "centers"), "«bowsaw convert --layout»"),
+        ((), "variable='centers', or bowsaw convert --variable"),
+        (("--variable", "centers"), "bowsaw convert --layout"),
         (("--variable", "no"), "no matrix 'no'"),
     ):
         found = bowsaw("convert", "v.mat", "v.npy", *words)
