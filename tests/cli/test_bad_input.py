@@ -126,8 +126,8 @@ export BOOK -o x.h --classifier model.sft --coding soft | Parameter | Leave one 
 export BOOK -o x.h --classifier BOOK             | Format    | it is a bowsaw-codebook
 export all.sft -o x.onnx --classifier model.sft  | Mismatch  | other words
 convert missing.npy x.npz                        | Format    | missing.npy is not a file
-convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known kind
-convert b.pkl x.npz                              | Format    | may run any code
+convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known format
+convert b.pkl x.npz                              | Format    | can run any code
 convert v.npz x.txt                              | Parameter | must end in one of .safetensors
 convert v.npz x.pkl                              | Parameter | would be a pickle
 convert v.npz ./v.npz                            | Parameter | is the input itself
