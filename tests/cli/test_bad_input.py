@@ -118,7 +118,7 @@ predict all.sft model.sft a.png                  | Mismatch  | other words
 export BOOK -o x.txt                             | Parameter | ends in .onnx or .h
 export BOOK -o x.onnx --type int8                | Parameter | it is for C headers
 export BOOK -o x.onnx --name rooms               | Parameter | it is for C headers
-export BOOK -o x.h --name Rooms                  | Parameter | small letters, digits and single
+export BOOK -o x.h --name Rooms                  | Parameter | lower-case letters, digits and single
 export BOOK -o x.h --name class                  | Parameter | must not be a keyword of C or C++
 export BOOK -o x.onnx --sharpness 3              | Parameter | belongs to soft coding
 export BOOK -o x.h --coding soft --sharpness 0   | Parameter | sharpness must be
