@@ -106,7 +106,7 @@ def test_errors_are_caught_as_ours_and_as_opencvs():
         with pytest.raises(kind, match=r"Call add first"):
             trainer.cluster()
     for kind in (TypeError, ParameterError, BowsawError):
-        with pytest.raises(kind, match=r"clusterCount must be a whole number; got 2\.5"):
+        with pytest.raises(kind, match=r"clusterCount must be an integer; got 2\.5"):
             BOWKMeansTrainer(2.5)
     for error in (OpenCvDataError("none"), OpenCvArgumentError("none")):
         assert repr(pickle.loads(pickle.dumps(error))) == repr(error)

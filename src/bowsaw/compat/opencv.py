@@ -15,8 +15,8 @@ word, the binding never did. ``tests/compat`` holds figures that OpenCV 4 comput
 them to the bit. Cost: that of ``cv2.kmeans`` and of the matcher.
 
 Where they depart: an error says what to do about it, and is OpenCV's kind of error as well as ours,
-so ``except cv2.error`` still catches it; initial labels, which nobody could hand over, are refused,
-where OpenCV read memory that nobody had written; and anything that has the methods of a feature or
+so ``except cv2.error`` still catches it; initial labels, which cannot be passed, are refused,
+where OpenCV read uninitialised memory; and anything that has the methods of a feature or
 of a matcher is taken for one.
 
 ``to_codebook`` and ``to_vocabulary`` lead from these arrays to bowsaw's codebooks and back.
@@ -72,11 +72,11 @@ class Matcher(Protocol):
         """Learn a list of arrays of words."""
 
     def match(self, queryDescriptors: Any, /) -> Any:
-        """Return one ``cv2.DMatch`` a descriptor, in order."""
+        """Return one ``cv2.DMatch`` per descriptor, in order."""
 
 
 class BOWTrainer:
-    """Descriptors that wait to be clustered: what every trainer has."""
+    """Descriptors to cluster: the base of every trainer."""
 
     def __init__(self) -> None:
         self._descriptors: list[NDArray[Any]] = []
@@ -208,7 +208,7 @@ class BOWKMeansTrainer(BOWTrainer):
 
 
 class BOWImgDescriptorExtractor:
-    """One histogram of words an image, as ``cv2.BOWImgDescriptorExtractor`` made it.
+    """One histogram of words per image, as ``cv2.BOWImgDescriptorExtractor`` made it.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class BOWImgDescriptorExtractor:
         self._vocabulary: NDArray[Any] | None = None
 
     def setVocabulary(self, vocabulary: NDArray[Any] | None) -> None:
-        """Use these words, one a row; the array is kept, not copied. None takes them away."""
+        """Use these words, one per row; the array is kept, not copied. None takes them away."""
         if vocabulary is not None:
             _as_matrix(vocabulary, "vocabulary")
         self._matcher.clear()
@@ -276,7 +276,7 @@ class BOWImgDescriptorExtractor:
         Parameters
         ----------
         image : ndarray of uint8
-            The picture.
+            The image.
         keypoints : sequence of cv2.KeyPoint
             Where to describe it.
         imgDescriptor : ndarray, optional
@@ -325,9 +325,9 @@ def to_codebook(
     Parameters
     ----------
     vocabulary : ndarray of shape (n_words, n_dims)
-        One word a row.
+        One word per row.
     feature : cv2.Feature2D
-        What described the keypoints; it tells the unit of the words (512 for SIFT).
+        What described the keypoints; it gives the unit of the words (512 for SIFT).
     **provenance : JSON-able values
         What else the codebook should tell of how it was made.
 
@@ -362,7 +362,7 @@ def _as_matrix(array: Any, name: str) -> NDArray[Any]:
     """Return an array of one or two dimensions as rows; a flat one is a column, as in OpenCV 4."""
     if not isinstance(array, np.ndarray):
         raise OpenCvArgumentError(
-            f"{name} must be a numpy array with one row a descriptor; got {type(array).__name__}."
+            f"{name} must be a numpy array with one row per descriptor; got {type(array).__name__}."
         )
     if array.ndim not in (1, 2):
         raise OpenCvDataError(
@@ -373,7 +373,7 @@ def _as_matrix(array: Any, name: str) -> NDArray[Any]:
 
 def _as_int(value: Any, name: str) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise OpenCvArgumentError(f"{name} must be a whole number; got {value!r}.")
+        raise OpenCvArgumentError(f"{name} must be an integer; got {value!r}.")
     return int(value)
 
 
