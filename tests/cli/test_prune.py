@@ -308,7 +308,8 @@ def test_an_interrupted_path_continues(prune, content, monkeypatch):
     assert not OUTPUT.exists()
     stops.stop_after(0)
     prune("--max-loss", 0.2).lines()
-    assert stops.n_calls == total - 8
+    # The stop in hand, and the full one of its fold, are made again.
+    assert stops.n_calls == total - 6
     assert content(OUTPUT) == content(Path("whole.safetensors"))
     assert files() == ["small.safetensors", "whole.safetensors"]
 

@@ -58,8 +58,8 @@ class Ear:
 
 
 def refinement(**parameters):
-    start = bs.Annealing(BOOK, n_steps=6, n_jobs=1)
-    told = {"start": start, "n_steps": 4, "n_folds": 2, "n_jobs": 1}
+    start = bs.Annealing(BOOK, n_steps=6, n_jobs=1, random_state=0)
+    told = {"start": start, "n_steps": 4, "n_folds": 2, "n_jobs": 1, "random_state": 0}
     return bs.Refinement(BOOK, 3, **{**told, **parameters})
 
 
@@ -214,7 +214,7 @@ def test_k_means_stops_when_it_is_asked():
 
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
 def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
-    saw = bs.Annealing(BOOK, 3, n_steps=60, n_jobs=1)
+    saw = bs.Annealing(BOOK, 3, n_steps=60, n_jobs=1, random_state=0)
     whole = clone(saw).fit(DATA, Y)
     saw.set_params(checkpoint=tmp_path / "search")
     ear = Ear(after=30, **{how: "step"})
@@ -227,7 +227,6 @@ def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
     again = clone(saw).fit(DATA, Y)
     assert same(again, whole)
     assert again.selection_.scores == whole.selection_.scores
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
@@ -248,11 +247,10 @@ def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, t
     assert part.interrupted_ == (len(part.errors_) < whole.holdout_.n_steps)
     again = clone(saw).fit(DATA, Y)
     assert same(again, whole)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_is_walked_to_its_end():
-    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, n_jobs=1)
+    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, n_jobs=1, random_state=0)
     heard = clone(path).set_callbacks(Ear(stop="5 words")).fit(DATA, Y)
     assert same(heard, path.fit(DATA, Y))
 

@@ -141,8 +141,15 @@ def test_tables_everywhere_disturb_nobody():
     # Refinement checks itself, the path estimates: both code with transformers inside.
     words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
     saws = [
-        bs.Refinement(words, 3, start=bs.Annealing(BOOK, n_steps=3), n_steps=2, n_folds=1),
-        bs.PruningPath(words, sizes=[4], repair=1, cv=2, refine=1),
+        bs.Refinement(
+            words,
+            3,
+            start=bs.Annealing(n_steps=3, random_state=0),
+            n_steps=2,
+            n_folds=1,
+            random_state=0,
+        ),
+        bs.PruningPath(words, sizes=[4], repair=1, cv=2, refine=1, random_state=0),
     ]
     for saw in saws:
         plain = clone(saw).fit(BAGS, Y)
@@ -279,10 +286,9 @@ def test_a_grid_search_over_whole_methods():
 
 def test_words_that_are_learned_inside_are_those_that_are_learned_before():
     book = bs.KMeansCodebook(8, max_iter=2, random_state=0).fit(BAGS).codebook_
-    inside = bs.Annealing(bs.KMeansCodebook(8, max_iter=2, random_state=0), 3, n_steps=10).fit(
-        BAGS, Y
-    )
-    before = bs.Annealing(book, 3, n_steps=10).fit(BAGS, Y)
+    learner = bs.KMeansCodebook(8, max_iter=2, random_state=0)
+    inside = bs.Annealing(learner, 3, n_steps=10, random_state=0).fit(BAGS, Y)
+    before = bs.Annealing(book, 3, n_steps=10, random_state=0).fit(BAGS, Y)
     assert inside.codebook_ == before.codebook_
     assert inside.codebook_.trained_on.tolist() == list(range(30))
 

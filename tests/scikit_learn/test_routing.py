@@ -21,7 +21,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 import bowsaw as bs
 import bowsaw.selection.refinement
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, MismatchError, ParameterError
 from bowsaw.evaluation.recommendation import deal
 from bowsaw.selection.holdout import N_PARTS, check_groups
 from bowsaw.selection.routing import of_rows
@@ -75,12 +75,14 @@ def _forget():
 
 
 def refinement(**parameters):
-    told = {"start": bs.RandomSubset(BOOK), "n_steps": 2, "n_folds": N_PARTS, "n_jobs": 1}
+    start = bs.RandomSubset(random_state=0)
+    told = {"start": start, "n_steps": 2, "n_folds": N_PARTS, "n_jobs": 1, "random_state": 0}
     return bs.Refinement(BOOK, 3, **{**told, **parameters})
 
 
 def path(**parameters):
-    return bs.PruningPath(BOOK, sizes=[3], repair=0, cv=4, n_jobs=1, **parameters)
+    usual = {"sizes": [3], "repair": 0, "cv": 4, "n_jobs": 1, "random_state": 0}
+    return bs.PruningPath(BOOK, **{**usual, **parameters})
 
 
 # -- what groups do, with routing or without -------------------------------------------------------
@@ -155,9 +157,9 @@ def test_groups_that_leave_nothing_to_learn_from_are_refused():
     ):
         with pytest.raises(DataError, match=r"1 group|has 1"):
             fit(Y)
-        with pytest.raises(DataError, match=rf"groups must have one entry a bag \({N}\)"):
+        with pytest.raises(DataError, match=rf"groups must have one entry per bag \({N}\)"):
             fit(GROUPS[:-1])
-    with pytest.raises(DataError, match=rf"groups must have one entry a bag \({N}\)"):
+    with pytest.raises(DataError, match=rf"groups must have one entry per bag \({N}\)"):
         refinement().fit(BAGS, Y, groups=GROUPS[:-1])
 
 
@@ -213,7 +215,7 @@ def test_without_routing_a_fold_has_no_groups():
     result = cross_validate(refinement(), BAGS, Y, cv=2, scoring=lambda *_: 0.0)
     assert len(result["test_score"]) == 2
     for make, part in ((refinement, "start"), (path, "classifier")):
-        told = rf"sample_weight, and hands metadata on to its {part} only with enable_metadata_rout"
+        told = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata_rout"
         with pytest.raises(ParameterError, match=told):
             make().fit(BAGS, Y, sample_weight=np.ones(N))
 
@@ -274,7 +276,7 @@ def test_nothing_given_is_nothing_handed_on(name):
 
 
 @pytest.mark.usefixtures("routing")
-def test_a_start_that_is_told_otherwise_is_made_again(tmp_path):
+def test_a_start_with_other_metadata_does_not_use_the_checkpoint(tmp_path):
     # The words that it had chosen were taken from the checkpoint, whatever it was told.
     class TornError(Exception):
         pass
@@ -287,10 +289,12 @@ def test_a_start_that_is_told_otherwise_is_made_again(tmp_path):
     weight = np.ones(N)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bowsaw.selection.refinement, "measure_holdout", tear)
-        for told, n_starts in ((weight, 1), (weight, 1), (2 * weight, 2)):
+        for _ in range(2):
             with pytest.raises(TornError):
-                clone(saw).fit(BAGS, Y, sample_weight=told)
-            assert len(Start.observed) == n_starts
+                clone(saw).fit(BAGS, Y, sample_weight=weight)
+            assert len(Start.observed) == 1
+        with pytest.raises(MismatchError, match="sample_weight"):
+            clone(saw).fit(BAGS, Y, sample_weight=2 * weight)
 
 
 @pytest.mark.usefixtures("routing")
