@@ -150,16 +150,6 @@ def test_histograms_are_a_live_view_that_nobody_can_write_to(state):
 
 
 @ANY
-def test_what_is_shown_cannot_be_used_to_change_the_state(state):
-    before = shown(state)
-    state.kept[:] = 0
-    state.variance()[:] = 7
-    if state.bound() is not None:
-        state.bound()[:] = 7
-    assert shown(state) == before
-
-
-@ANY
 def test_reset_keeps_the_words_in_the_order_given(state):
     for n_kept in (1, 2, 5, N_WORDS):
         kept = np.random.default_rng(n_kept).permutation(IDS)[:n_kept]
@@ -170,12 +160,6 @@ def test_reset_keeps_the_words_in_the_order_given(state):
         ordered = state.copy().reset(np.sort(kept))
         expected = ordered.histograms[:, np.argsort(np.argsort(kept))]
         np.testing.assert_allclose(state.histograms, expected, rtol=0, atol=rounding(state))
-
-
-@ANY
-def test_reset_without_words_keeps_all(state):
-    before = state.copy()
-    assert_same(state.reset(IDS[[8, 2]]).reset(), before)
 
 
 @ANY
@@ -249,7 +233,8 @@ def test_after_a_thousand_moves_it_is_as_from_scratch(name, state):
     # `changed` names every column whose word or content is not that of before, to the bit.
     random = np.random.default_rng(11)
     fresh, sizes = state.copy(), set()
-    for step in range(1000):
+    # Voronoi computes every pruned word again, which is slow and cannot go wrong gradually.
+    for step in range(200 if name == "voronoi" else 1000):
         before, kept = state.histograms.copy(), state.kept.tolist()
         out, in_ = any_move(random, state)
         state.swap(out, in_)
@@ -264,22 +249,6 @@ def test_after_a_thousand_moves_it_is_as_from_scratch(name, state):
             assert_sound(state)
             assert_same(state, fresh.reset(state.kept))
     assert sizes == set(range(1, N_WORDS + 1))
-
-
-@ANY
-def test_words_that_go_and_come_back_restore_the_state(state):
-    random = np.random.default_rng(12)
-    state.reset(IDS[[3, 8, 0, 5, 7, 2]])
-    before = state.copy()
-    for _ in range(20):
-        out, in_ = any_move(random, before)
-        state.swap(out, in_).swap(in_, out)
-        # Columns may have moved into holes; words are what counts.
-        order = [state.kept.tolist().index(word) for word in before.kept]
-        found = state.histograms[:, order]
-        np.testing.assert_allclose(found, before.histograms, rtol=0, atol=rounding(state))
-    state.reset(before.kept)
-    assert_same(state.swap(IDS[[8, 5]], IDS[[1, 4]]).swap(IDS[[1, 4]], IDS[[8, 5]]), before)
 
 
 @ANY
@@ -418,29 +387,17 @@ BAD_MOVES = {
     "reset to an unknown word": (lambda s: s.reset([IDS[0], UNKNOWN]), "word 6 is not in the"),
     "reset to a word twice": (lambda s: s.reset(IDS[[0, 1, 0]]), "names a word twice"),
     "reset to floats": (lambda s: s.reset([1.0, 2.0]), "must be a list of integers"),
-    "reset to texts": (lambda s: s.reset(["word0001"]), "must be a list of integers"),
-    "reset to truths": (lambda s: s.reset([True] * N_WORDS), "must be a list of integers"),
-    "reset to a table": (lambda s: s.reset([IDS]), "must be a list of integers"),
     "reset to one number": (lambda s: s.reset(int(IDS[0])), "must be a list of integers"),
     "only no word": (lambda s: s.only([]), "names no word"),
-    "only an unknown word": (lambda s: s.only([UNKNOWN]), "word 6 is not in the codebook"),
-    "only a word twice": (lambda s: s.only(IDS[[1, 1]]), "names a word twice"),
     "without any word": (lambda s: s.without(s.kept), "names no word"),
-    "without an unknown word": (lambda s: s.without([UNKNOWN]), "word 6 is not in the codebook"),
     "without a pruned word": (lambda s: s.without(IDS[[8]]), "is not kept, so it cannot be pruned"),
-    "without a word twice": (lambda s: s.without(IDS[[0, 0]]), "names a word twice"),
-    "without floats": (lambda s: s.without([0.5]), "must be a list of integers"),
     "let all go": (lambda s: s.swap(s.kept), "remove names all 4 kept words"),
     "let an unknown word go": (lambda s: s.swap([UNKNOWN]), "word 6 is not in the codebook"),
-    "let an unknown word come": (lambda s: s.swap([], [-1]), "word -1 is not in the codebook"),
     "let a word go twice": (lambda s: s.swap(IDS[[0, 0]], IDS[[8, 7]]), "names a word twice"),
-    "let a word come twice": (lambda s: s.swap(IDS[[0, 1]], IDS[[8, 8]]), "names a word twice"),
     "let a pruned word go": (lambda s: s.swap(IDS[[0, 8]]), "is not kept, so it cannot be removed"),
     "let a kept word come": (lambda s: s.swap([], IDS[[8, 0]]), "is kept already, so it cannot"),
     "let a kept word go and come": (lambda s: s.swap(IDS[[0]], IDS[[0]]), "is kept already"),
-    "let a pruned word go and come": (lambda s: s.swap(IDS[[8]], IDS[[8]]), "is not kept"),
     "let floats come": (lambda s: s.swap([], [8.0]), "must be a list of integers"),
-    "let texts go": (lambda s: s.swap(["a"], []), "must be a list of integers"),
 }
 
 
@@ -481,45 +438,10 @@ def test_a_move_that_is_interrupted_leaves_the_state_as_it_was(state, monkeypatc
 
 
 @ANY
-def test_a_reset_that_is_interrupted_leaves_the_state_as_it_was(state, monkeypatch):
-    state.reset(IDS[:6])
-    before, begin = state.copy(), state._begin
-    interruptions = [KeyboardInterrupt]
-
-    def interrupted_once():
-        begin()
-        if interruptions:
-            raise interruptions.pop()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(state, "_begin", interrupted_once)
-        with pytest.raises(KeyboardInterrupt):
-            state.reset(IDS[[8, 2]])
-    assert_same(state, before)
-    assert_same(state.swap(IDS[[4, 1]], IDS[[7]]), before.swap(IDS[[4, 1]], IDS[[7]]))
-
-
-@ANY
 def test_bags_of_another_descriptor_are_refused(name):
     others = bs.Bags(BAGS.values, BAGS.offsets, scale=256, description={"name": "b"})
     with pytest.raises(MismatchError, match=r"trained on descriptors .*, the bags hold"):
         made(name, bags=others)
-
-
-@ANY
-def test_bags_of_other_dimensions_are_refused(name):
-    with pytest.raises(MismatchError, match="words of 2 dimensions, the bags descriptors of 3"):
-        made(name, bags=corpus(3)[1])
-
-
-@ANY
-def test_bags_and_words_that_are_not_numbers_are_refused(name):
-    for value in (np.nan, np.inf, -np.inf):
-        rows = [[0.5, 0.5], [0.5, value]]
-        with pytest.raises(DataError, match="must be finite"):
-            made(name, bags=[rows])
-        with pytest.raises(DataError, match="must be finite"):
-            made(name, book=rows)
 
 
 @ANY
@@ -629,23 +551,6 @@ def test_it_is_the_same_on_any_number_of_threads(name, monkeypatch):
         outcomes.append(outcome)
     assert outcomes[1] == outcomes[0]
     assert outcomes[2] == outcomes[0]
-
-
-@ANY
-def test_it_is_the_same_every_time(name, state):
-    kept = IDS[[7, 0, 5, 3, 8]]
-    assert shown(made(name).reset(kept)) == shown(state.reset(kept))
-
-
-@ANY
-def test_a_bag_does_not_depend_on_its_company(name, state):
-    # But where the corpus itself is the model: masses, spreads and samples are those of all bags.
-    if STATES[name].get("transfer", "exact") == "exact":
-        kept = IDS[[7, 0, 5, 3, 8]]
-        order = [4, 0, 1, 4]
-        found = made(name, bags=BAGS[order]).reset(kept).histograms
-        expected = state.reset(kept).histograms[order]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=rounding(state))
 
 
 @ANY

@@ -180,16 +180,6 @@ def test_samples_lie_in_their_cells_and_follow_the_seed_alone():
         np.testing.assert_array_equal(permuted[j], samples[int(word)])
 
 
-def test_samples_of_an_open_cell_have_the_covariance_asked_for():
-    # One word: no rejection. Variances of 20 000 normals err by √(2/n) of themselves.
-    root = np.array([[2.0, 0.5], [0.5, 1.0]])
-    book = Codebook([[10.0, 20.0]], scale=4)
-    rows = gaussian_samples(book, root, 20_000, 0).values / 4
-    assert np.abs(rows.mean(axis=0) - [2.5, 5]).max() < 4 * 2.1 / np.sqrt(20_000)
-    found = np.cov(rows.T)
-    assert np.abs(found - root @ root).max() < 4 * np.sqrt(2 / 20_000) * 4.25
-
-
 def test_a_cell_that_holds_none_of_its_points_gives_as_uniform_does():
     # Words 0 and 1 are one place, and the first is the nearest word of all that is near.
     words = np.array([[0, 0], [0, 0], [1, 0], [0, 2], [5, 5]], np.float32)

@@ -123,15 +123,6 @@ def slices(bags):
     return [slice(a, b) for a, b in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
 
 
-def test_a_move_changes_every_column():
-    bags, book = corpus(10)
-    state = SoftState(book, bags)
-    state.swap(remove=book.ids[[0, 5, 23]], add=[])
-    assert state.changed.tolist() == list(range(21))
-    state.swap(add=book.ids[[5]])
-    assert state.changed.tolist() == list(range(22))
-
-
 # -- odd data --------------------------------------------------------------------------------------
 
 
@@ -147,18 +138,6 @@ def test_any_sharpness_gives_codes_that_sum_to_one(storage, sharpness):
     assert (oracle.l1_errors(state, bags) <= state.bound()).all()
     if sharpness < 1e-8:
         np.testing.assert_allclose(state.histograms[filled], 1 / state.n_kept, rtol=1e-3)
-
-
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("distance", [1e2, 1e12])
-def test_descriptors_far_from_every_word_still_count_once(storage, distance):
-    random = np.random.default_rng(12)
-    bags = Bags(unit(random, 9) + np.float32(distance), [0, 4, 9])
-    state = SoftState(Codebook(unit(random, 11)), bags, storage=storage)
-    state.swap(remove=[1, 2, 8]).swap(add=[2])
-    assert np.isfinite(state.histograms).all()
-    np.testing.assert_allclose(state.histograms.sum(axis=1), 1, atol=1e-6)
-    assert (oracle.l1_errors(state, bags) <= state.bound()).all()
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -127,29 +127,6 @@ def test_changed_names_columns_that_moved_into_holes():
     assert state.changed.tolist() == list(range(8))
 
 
-# -- copies ----------------------------------------------------------------------------------------
-
-
-def test_a_copy_has_its_own_of_what_moves_and_shares_the_rest():
-    state = Toy()
-    other = state.copy()
-    for name in ("_table", "_log", "_kept", "_column", "_changed"):
-        assert not np.shares_memory(getattr(other, name), getattr(state, name))
-    assert other._off is state._off
-    assert other.codebook is state.codebook
-    other.reset(IDS[:2])
-    assert_shows(state, IDS)
-    assert state._log.tolist() == [1, 1, 1]
-
-
-def test_without_keeps_the_order_of_the_others_and_only_is_as_asked():
-    state = Toy().reset(IDS[[6, 1, 4, 0]])
-    assert_shows(state.without(IDS[[4, 6]]), IDS[[1, 0]])
-    assert_shows(state.without([]), IDS[[6, 1, 4, 0]])
-    assert_shows(state.only(IDS[[0, 7]]), IDS[[0, 7]])
-    assert_shows(state, IDS[[6, 1, 4, 0]])
-
-
 # -- refusals --------------------------------------------------------------------------------------
 
 

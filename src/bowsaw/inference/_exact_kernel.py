@@ -191,7 +191,7 @@ def _add(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _remove_words(
+def _follow_segment(
     segment: int,
     index: Index,
     move: Move,
@@ -201,13 +201,15 @@ def _remove_words(
     journal: Journal,
     n_past: int,
 ) -> int:
-    """Move the descriptors of removed words on to the next kept word of their lists.
+    """Follow a move in one segment as far as lists go; return the entries of the journal.
 
-    Those without one become far, without a word for now. Returns the entries of the journal.
+    First the descriptors of removed words move on to the next kept word of their lists; those
+    without one become far, without a word for now. Then each added word gets the descriptors that
+    list it before their code.
     """
     # Fields are taken out of their tuples before the loops, where each access would be counted.
     lists, bag_of, rank, code, _, _ = descriptors
-    words, columns, _, _, column, _ = move
+    removed, removed_columns, added, added_columns, column, held = move
     _, first_rows, all_starts, entry_rows, entry_ranks = index
     as_counts, sizes, table, touched = counts
     past_rows, past_ranks, past_codes = journal
@@ -220,9 +222,9 @@ def _remove_words(
     n_far = 0
     n_deep = 0
     mine = np.empty(BLOCK_ROWS, np.int32)
-    for j in range(len(words)):
-        end = starts[2 * words[j] + last]
-        e = starts[2 * words[j]]
+    for j in range(len(removed)):
+        end = starts[2 * removed[j] + last]
+        e = starts[2 * removed[j]]
         while e < end:
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
@@ -251,7 +253,7 @@ def _remove_words(
                         word = lists[i, r]
                         break
                 b = bag_of[i]
-                _add(columns[j], b, -1, as_counts, sizes, table, touched)
+                _add(removed_columns[j], b, -1, as_counts, sizes, table, touched)
                 past_rows[n_past] = i
                 past_ranks[n_past] = rank[i]
                 past_codes[n_past] = code[i]
@@ -265,51 +267,27 @@ def _remove_words(
                     _add(column[word], b, 1, as_counts, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
-    return n_past
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def _add_words(
-    segment: int,
-    index: Index,
-    move: Move,
-    descriptors: Descriptors,
-    counts: Counts,
-    tally: Int64,
-    journal: Journal,
-    n_past: int,
-) -> int:
-    """Give each added word the descriptors that list it before their code.
-
-    Returns the entries of the journal.
-    """
-    _, bag_of, rank, code, _, _ = descriptors
-    _, _, words, columns, _, held = move
-    _, first_rows, all_starts, entry_rows, entry_ranks = index
-    as_counts, sizes, table, touched = counts
-    past_rows, past_ranks, past_codes = journal
-    starts, first_row = all_starts[segment], first_rows[segment]
-    last = 2 if tally[1] else 1
     n_far = 0
     n_deep = 0
-    mine = np.empty(BLOCK_ROWS, np.int64)
-    for j in range(len(words)):
-        end = starts[2 * words[j] + last]
-        e = starts[2 * words[j]]
+    last = 2 if tally[1] else 1
+    entries = np.empty(BLOCK_ROWS, np.int64)
+    for j in range(len(added)):
+        end = starts[2 * added[j] + last]
+        e = starts[2 * added[j]]
         while e < end:
             n = 0
             stop = e + BLOCK_ROWS if e + BLOCK_ROWS < end else end
             for at in range(e, stop):
-                mine[n] = at
+                entries[n] = at
                 n += 1 if entry_ranks[at] < rank[first_row + entry_rows[at]] else 0
             e = stop
             for a in range(n):
-                i = first_row + entry_rows[mine[a]]
+                i = first_row + entry_rows[entries[a]]
                 b = bag_of[i]
                 before = held[code[i]]
                 if before >= 0:
                     _add(before, b, -1, as_counts, sizes, table, touched)
-                here = entry_ranks[mine[a]]
+                here = entry_ranks[entries[a]]
                 past_rows[n_past] = i
                 past_ranks[n_past] = rank[i]
                 past_codes[n_past] = code[i]
@@ -317,8 +295,8 @@ def _add_words(
                 n_far -= 1 if rank[i] == FAR else 0
                 n_deep += (1 if here >= DEEP else 0) - (1 if rank[i] >= DEEP else 0)
                 rank[i] = here
-                code[i] = words[j]
-                _add(columns[j], b, 1, as_counts, sizes, table, touched)
+                code[i] = added[j]
+                _add(added_columns[j], b, 1, as_counts, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
     return n_past
@@ -343,8 +321,7 @@ def follow_lists(
     n_far = 0
     n_past = 0
     for s in range(begin, end):
-        n_past = _remove_words(s, index, move, descriptors, counts, tally[s], journal, n_past)
-        n_past = _add_words(s, index, move, descriptors, counts, tally[s], journal, n_past)
+        n_past = _follow_segment(s, index, move, descriptors, counts, tally[s], journal, n_past)
         n_far += tally[s, 0]
     return n_far, n_past
 

@@ -61,6 +61,8 @@ LIMIT_RANKED = 254
 LARGEST_BAG = 2**22
 """From here on float32 shares of counts are ambiguous."""
 SCORES_BYTES = 2**20
+_NO_FAR = Journal(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int32))
+_NO_SCORES = np.empty(0, np.float32)
 
 
 class _Piece(NamedTuple):
@@ -269,19 +271,22 @@ class ExactState(HistogramState):
             bags = slice(index.bags[begin], index.bags[end])
             if as_counts:
                 kernel.to_counts(self._sizes[bags], table[:, bags])
-            rows, ranks, codes = self._past_scratch.take(3, int(space[begin:end].sum()))
-            past = Journal(rows.view(np.int32), ranks.view(np.uint8), codes.view(np.int32))
+            taken = self._past_scratch.take(3, int(space[begin:end].sum()))
+            past = Journal(
+                taken[0].view(np.int32), taken[1].view(np.uint8), taken[2].view(np.int32)
+            )
             n_far, n_past = kernel.follow_lists(
                 begin, end, index, move, descriptors, counts, self._tally, past
             )
             near = Journal._make(array[:n_past].copy() for array in past)
-            far, scores = _far_journal(near.rows[:0], self._word), np.empty(0, np.float32)
+            far, scores = _NO_FAR, _NO_SCORES
             if n_far:
                 changes = far_blocks.compare(
                     (begin, end), added_words(), corpus, move.column, near.rows, n_far
                 )
                 lost, won = changes.lost, changes.won
-                far = _far_journal(np.concatenate([lost, won]), self._word)
+                rows = np.concatenate([lost, won])
+                far = Journal(rows, np.full(len(rows), FAR), self._word[rows])
                 scores = np.concatenate([self._score[lost], changes.won_from])
                 if len(lost):
                     found = self._search_far(lost, kept_words())
@@ -349,10 +354,6 @@ class ExactState(HistogramState):
 
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
-
-
-def _far_journal(rows: NDArray[np.int32], code: NDArray[np.int32]) -> Journal:
-    return Journal(rows, np.full(len(rows), FAR), code[rows])
 
 
 def _n_entries(index: Index, words: Positions) -> NDArray[np.int64]:
