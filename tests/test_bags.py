@@ -78,10 +78,7 @@ def test_an_empty_bag_may_have_any_empty_shape(empty):
         (np.uint8, np.uint8),
         (np.float32, np.float32),
         (np.float64, np.float32),
-        (np.float16, np.float32),
         (np.int32, np.float32),
-        (np.uint64, np.float32),
-        (bool, np.float32),
         (">f4", np.float32),
     ],
 )
@@ -108,28 +105,15 @@ def test_nothing_is_copied_that_need_not_be():
     [
         ([np.ones((2, 3)), np.ones((3, 2))], "same number of dimensions; got .2, 3.*transposed"),
         ([np.ones(3)], r"bag 0 must be two-dimensional .* got shape \(3,\)"),
-        ([np.ones((1, 3)), np.ones((2, 3, 1))], "bag 1|same number"),
         ([[[1, 2], [3]]], "bag 0 must have rows of equal length"),
         ([np.ones((9, 2)), [[0, 1], [2, np.nan]]], "bag 1 must be finite; row 1 holds NaN"),
+        ([[[1e39]]], "bag 0 must be finite; row 0 holds"),
         ([np.array([[object()]])], "bag 0 must be numeric; got dtype object"),
-        ([np.array([["a"]])], "bag 0 must be numeric"),
-        ([np.array([[1j]])], "bag 0 must be numeric; got dtype complex128"),
-        ([np.ones((1, 1)), np.zeros((1, 1), "M8[s]")], "bag 1 must be numeric"),
     ],
 )
 def test_lists_that_are_no_bags_are_refused(arrays, message):
     with pytest.raises(DataError, match=message):
         Bags.from_list(arrays)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
-def test_descriptors_must_be_finite_and_the_first_bad_row_is_named(bad):
-    values = np.ones((5, 2))
-    values[3, 1] = bad
-    with pytest.raises(DataError, match="finite; row 3"):
-        Bags(values)
-    with pytest.raises(DataError, match="bag 1 must be finite; row 1"):
-        as_bags([values[:2], values[2:]])
 
 
 @pytest.mark.parametrize(
@@ -162,16 +146,11 @@ ONE = np.ones((3, 2), np.float32)
     [
         ([ONE], [0], [1], [3], "outside its piece"),
         ([ONE], [0], [-1], [1], "outside its piece"),
-        ([ONE], [0], [0], [-1], "outside its piece"),
         ([ONE], [1], [0], [1], "outside its piece"),
-        ([ONE], [-1], [0], [1], "outside its piece"),
-        ([], [0], [0], [1], "outside its piece"),
         ([ONE], [0, 0], [0], [1], "one length"),
-        ([ONE], [[0]], [[0]], [[1]], "one length"),
         ([ONE], [0.5], [0], [1], "piece must be integers"),
         ([ONE, ONE.astype(np.uint8)], [0], [0], [1], "one dtype"),
         ([ONE, ONE[:, :1]], [0], [0], [1], "one n_dims"),
-        ([ONE, ONE[:, 0]], [0], [0], [1], "two-dimensional"),
         ([ONE[:, 0]], [0], [0], [1], "two-dimensional"),
         ([ONE.astype(np.float64)], [0], [0], [1], "uint8 or float32"),
     ],
@@ -308,16 +287,6 @@ def test_the_content_digest_tells_content_and_limits():
     ]
     digests = {bags.digest() for bags in [whole, *others]}
     assert len(digests) == 1 + len(others)
-
-
-def test_bags_from_memory_maps_read_like_any(tmp_path):
-    arrays = numbered([2, 0, 3], np.uint8)
-    np.save(tmp_path / "a.npy", np.concatenate(arrays))
-    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
-    bags = Bags.from_pieces([mapped], [0, 0, 0], [0, 2, 2], [2, 0, 3])
-    assert_same(bags, arrays)
-    assert type(bags[0]) is np.ndarray
-    assert_same(pickle.loads(pickle.dumps(bags)), arrays)
 
 
 # -- travelling ------------------------------------------------------------------------------------

@@ -74,15 +74,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete and on disk.
 
     A symbolic link is followed, and an existing file keeps its permissions.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> with atomic_write(target) as file:
-    ...     _ = file.write(b"done")
-    >>> target.read_bytes()
-    b'done'
     """
     target = Path(os.path.realpath(path))
     tail = f".{secrets.token_hex(6)}.partial"
@@ -138,23 +129,8 @@ def require_regular(path: Path) -> None:
 def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     """Hold the lock of an output (a file, or a folder), or raise a BusyError at once.
 
-    Parameters
-    ----------
-    path : path-like
-        The output. A folder is locked by ``writer.lock`` inside it, which stays and means nothing;
-        a file by ``NAME.lock``, which is removed with the lock.
-    what : str, optional
-        What the output is, for messages: ``"store"``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with exclusive(folder, "store"), exclusive(folder, "store"):
-    ...     pass
-    Traceback (most recent call last):
-    ...
-    bowsaw.errors.BusyError: another process is writing the store ...
+    A folder is locked by ``writer.lock`` inside it, which stays and means nothing; a file by
+    ``NAME.lock``, which is removed with the lock. ``what`` names the output in messages.
     """
     from filelock import FileLock, Timeout
 
@@ -219,13 +195,7 @@ def json_digest(value: Any) -> str:
 
 
 def fingerprint(**parts: Any) -> str:
-    """Return the SHA-256 of named JSON-able parts, in any order.
-
-    Examples
-    --------
-    >>> fingerprint(seed=0, train=5) == fingerprint(train=5, seed=0)
-    True
-    """
+    """Return the SHA-256 of named JSON-able parts, in any order."""
     return json_digest(parts)
 
 
@@ -236,13 +206,7 @@ def estimator_settings(estimator: Any) -> dict[str, Any]:
 
 
 def short_digest(data: bytes | memoryview | BufferedReader) -> int:
-    """Return the first 64 bits of the SHA-256 of bytes or an open file: the name of an image.
-
-    Examples
-    --------
-    >>> hex(short_digest(b""))
-    '0xe3b0c44298fc1c14'
-    """
+    """Return the first 64 bits of the SHA-256 of bytes or an open file: the name of an image."""
     if isinstance(data, BufferedReader):
         found = hashlib.file_digest(data, "sha256")
     else:

@@ -56,12 +56,3 @@ def test_each_file_missing_or_cut_is_told_and_extracting_again_mends_it(place, m
                 assert [p.exists() for p in place.store.rglob("*.npy")] == [True, True]
                 continue
         assert content(place.store) == whole, length
-
-
-def test_two_stores_copied_over_each_other_are_told_by_their_sizes(place):
-    (place.images / "grass" / "000.png").unlink()
-    other = place.folder / "b.store"
-    assert main(["extract", str(place.images), "-o", str(other), "-q"]) == 0
-    (place.store / "catalog.sqlite").write_bytes((other / "catalog.sqlite").read_bytes())
-    with pytest.raises(StoreError, match="damaged"):
-        bs.Store(place.store)

@@ -133,9 +133,7 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
         rows: list[Descriptors] = []
         digests: list[int | None] = []
         with Progress("describing", len(sources), show=bool(self.verbose)) as bar:
-            for descriptors, digest, failure in bar.track(
-                ordered_map(one, sources, self.n_jobs)
-            ):
+            for descriptors, digest, failure in bar.track(ordered_map(one, sources, self.n_jobs)):
                 if failure:
                     warnings.warn(f"{failure} Its bag is empty.", UserWarning, stacklevel=3)
                 rows.append(descriptors)

@@ -82,13 +82,6 @@ def assign_blocks(
 
     ``slots`` names each worker once per thread, ``busy`` the worker of each block that runs or
     waits. With ``homes`` the home of block i is the worker of slot ``i % len(slots)``.
-
-    Examples
-    --------
-    >>> assign_blocks([0, 1, 2, 3, 4], ["a", "b"], [])
-    [(0, 'a'), (1, 'b'), (2, 'a'), (3, 'b')]
-    >>> assign_blocks([4, 5, 6], ["a", "b"], ["a", "a"], homes=True)
-    [(5, 'b'), (4, 'b')]
     """
     left, assigned = list(numbers), []
     loads, threads = Counter(busy), Counter(slots)
@@ -192,17 +185,6 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
 
     A client is left open. An address such as ``"tcp://10.0.0.1:8786"`` is connected to for the
     duration of the block.
-
-    Examples
-    --------
-    >>> with connected(None) as cluster:
-    ...     print(cluster)
-    None
-    >>> with connected("tcp://127.0.0.1:1:2"):
-    ...     pass
-    Traceback (most recent call last):
-    ...
-    bowsaw.errors.ClusterError: no scheduler answers at tcp://127.0.0.1:1:2 ...
     """
     if parallel is None:
         yield None

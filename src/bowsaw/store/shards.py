@@ -50,13 +50,7 @@ _OURS = re.compile(r"(\d{5,})\.npy(\.partial)?")
 
 
 def shard_path(folder: Path, kind: str, number: int) -> Path:
-    """Return the path of a shard.
-
-    Examples
-    --------
-    >>> shard_path(Path("scenes.store"), VALUES, 7).as_posix()
-    'scenes.store/shards/00007.npy'
-    """
+    """Return the path of a shard."""
     return folder / kind / f"{number:05d}.npy"
 
 
@@ -275,15 +269,7 @@ class ShardRefs:
 
     @classmethod
     def of(cls, bags: Bags) -> ShardRefs:
-        """Return where bags lie, or raise a DataError when they are not in a store.
-
-        Examples
-        --------
-        >>> ShardRefs.of(Bags([[1.0]]))
-        Traceback (most recent call last):
-        ...
-        bowsaw.errors.DataError: a cluster reads descriptors from a store; these 1 bags are in ...
-        """
+        """Return where bags lie, or raise a DataError when they are not in a store."""
         arrays, shard, start, counts = bags.places()
         if not all(map(_is_shard, arrays)):
             raise DataError(
@@ -347,14 +333,7 @@ class ShardRefs:
 
 
 def rows_at(bags: Bags, numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """Return chosen rows (ascending) of all descriptors, reading only the pages they lie in.
-
-    Examples
-    --------
-    >>> bags = Bags([[1.0], [2.0], [3.0]], [0, 1, 3])
-    >>> rows_at(bags, np.array([0, 2])).tolist()
-    [[1.0], [3.0]]
-    """
+    """Return chosen rows (ascending) of all descriptors, reading only the pages they lie in."""
     out = np.empty((len(numbers), bags.n_dims), dtype=bags.dtype)
     offsets = bags.offsets
     owner = np.searchsorted(offsets, numbers, side="right") - 1
