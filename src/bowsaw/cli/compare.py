@@ -23,17 +23,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command, printable
 from bowsaw.cli.extract import image_folder
-from bowsaw.cli.options import (
-    add_jobs,
-    add_split_sizes,
-    check_writable,
-    comma_list,
-    default,
-    int_from,
-    number,
-)
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import EFFORTS, METHODS
 from bowsaw.comparison.plan import make_plan
@@ -75,12 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="RUN", help="the folder of records and page"
     )
     for flag, kind, name, text in (
-        ("--words", comma_list(int_from(1)), "words", "sizes of the full codebooks"),
-        ("--sizes", comma_list(int_from(1)), "sizes", "how many words to keep"),
-        ("--coding", comma_list(str), "codings", "hard, soft or both"),
-        ("--methods", comma_list(str), "methods", f"among {', '.join(METHODS)}; full always is"),
+        ("--words", opt.comma_list(opt.int_from(1)), "words", "sizes of the full codebooks"),
+        ("--sizes", opt.comma_list(opt.int_from(1)), "sizes", "how many words to keep"),
+        ("--coding", opt.comma_list(str), "codings", "hard, soft or both"),
+        (
+            "--methods",
+            opt.comma_list(str),
+            "methods",
+            f"among {', '.join(METHODS)}; full always is",
+        ),
     ):
-        values = list(default(arena, name))
+        values = list(opt.default(arena, name))
         parser.add_argument(
             flag,
             type=kind,
@@ -91,22 +88,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--splits",
-        type=int_from(1),
-        default=default(arena, "splits"),
+        type=opt.int_from(1),
+        default=opt.default(arena, "splits"),
         metavar="N",
         help="number of random splits (default: %(default)s)",
     )
     parser.add_argument(
         "--sharpness",
-        type=number,
-        default=default(arena, "sharpness"),
+        type=opt.number,
+        default=opt.default(arena, "sharpness"),
         metavar="S",
         help="of soft coding (default: %(default)s)",
     )
     parser.add_argument(
         "--effort",
         choices=EFFORTS,
-        default=default(arena, "effort"),
+        default=opt.default(arena, "effort"),
         help="how long searches may take: usual as in bowsaw prune, bounded for many cells "
         "(default: %(default)s)",
     )
@@ -120,13 +117,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=int_from(1),
+        type=opt.int_from(1),
         metavar="N",
         help="processes that share the threads and measure cells in parallel; any number gives "
         f"the same records (default: one per thread, at most {MAX_WORKERS})",
     )
-    add_jobs(parser, arena)
-    add_split_sizes(parser)
+    opt.add_jobs(parser, arena)
+    opt.add_split_sizes(parser)
 
 
 def run(command: Command) -> None:
@@ -189,7 +186,7 @@ def _make_folder(folder: Path) -> None:
         raise ParameterError(
             f"the folder {folder} cannot be made ({error.strerror}). Choose another output."
         ) from error
-    check_writable(folder)
+    opt.check_writable(folder)
 
 
 def read_collection(

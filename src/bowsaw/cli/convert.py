@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import check_output, identifier, number
 from bowsaw.codebook import Codebook
 from bowsaw.formats.reader import LAYOUTS
 from bowsaw.formats.registry import load, lost_in, save, writer_of
@@ -21,31 +21,21 @@ AFTER_INTERRUPT = "Nothing was written."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "input",
-        metavar="IN",
-        help="safetensors, .npy, .npz, OpenCV's .yml, .xml or .json (or .gz of these), faiss's "
-        "index, .skops or .mat; the content decides, not the name",
+    text = (
+        "safetensors, .npy, .npz, OpenCV's .yml, .xml or .json (or .gz of these), faiss's index, "
+        ".skops or .mat; the content decides, not the name"
     )
+    parser.add_argument("input", metavar="IN", help=text)
     parser.add_argument("output", metavar="OUT", help="the file to write; its suffix is the format")
-    parser.add_argument(
-        "--variable",
-        type=identifier,
-        metavar="NAME",
-        help="the matrix with the words, where IN holds several",
+    text = "the matrix with the words, where IN holds several"
+    opt.add(parser, "--variable", opt.identifier, text, metavar="NAME")
+    text = "whether a word is a row or a column of IN, where that is in doubt"
+    opt.add(parser, "--layout", tuple(LAYOUTS), text)
+    text = (
+        "the unit of IN's words: value / S is in unit-norm units; 512 for SIFT of bowsaw, OpenCV "
+        "and VLFeat (default: unknown)"
     )
-    parser.add_argument(
-        "--layout",
-        choices=LAYOUTS,
-        help="whether a word is a row or a column of IN, where that is in doubt",
-    )
-    parser.add_argument(
-        "--scale",
-        type=number,
-        metavar="S",
-        help="the unit of IN's words: value / S is in unit-norm units; 512 for SIFT of bowsaw, "
-        "OpenCV and VLFeat (default: unknown)",
-    )
+    opt.add(parser, "--scale", opt.number, text, metavar="S")
 
 
 def run(command: Command) -> None:
@@ -53,7 +43,7 @@ def run(command: Command) -> None:
     options = command.options
     source, target = Path(options.input), Path(options.output)
     writer_of(target)
-    check_output(options.output, target.suffix, input=options.input)
+    opt.check_output(options.output, target.suffix, input=options.input)
     book = load(source, variable=options.variable, layout=options.layout, scale=options.scale)
     save(book, target)
     lost = lost_in(book, target)

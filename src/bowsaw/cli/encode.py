@@ -8,23 +8,8 @@ from contextlib import closing
 from typing import Any
 
 from bowsaw._version import __version__
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_coding,
-    add_files,
-    add_jobs,
-    add_overwrite,
-    add_split,
-    check_output,
-    coder_of,
-    coding_text,
-    learns_sharpness,
-    open_store,
-    part_record,
-    part_rows,
-    split_of,
-    split_record,
-)
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count, format_seconds
@@ -36,33 +21,33 @@ EXAMPLE = "bowsaw encode book.safetensors scenes.store -o histograms.npz"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook", "store", output="the histograms to write (.npz)")
-    add_overwrite(parser)
-    add_jobs(parser, BagOfWords, scheduler=True)
-    add_coding(parser)
-    add_split(parser)
+    opt.add_files(parser, "codebook", "store", output="the histograms to write (.npz)")
+    opt.add_overwrite(parser)
+    opt.add_jobs(parser, BagOfWords, scheduler=True)
+    opt.add_coding(parser)
+    opt.add_split(parser)
 
 
 def run(command: Command) -> None:
     """Write the histograms of a store, chunk by chunk."""
     options = command.options
-    check_output(options.output, ".npz", codebook=options.codebook)
-    book, store = load(options.codebook), open_store(options.store)
-    coder = coder_of(book, store, options, parallel=options.scheduler)
-    rows = part_rows(store, options)
+    opt.check_output(options.output, ".npz", codebook=options.codebook)
+    book, store = load(options.codebook), opt.open_store(options.store)
+    coder = opt.coder_of(book, store, options, parallel=options.scheduler)
+    rows = opt.part_rows(store, options)
     begin = time.perf_counter()
     metadata: dict[str, Any] = {
         "coding": coder.coding,
         "sharpness": None,
         "codebook": {"digest": book.digest, "provenance": book.provenance},
         "store": store.digest,
-        **part_record(options),
+        **opt.part_record(options),
         "version": __version__,
     }
-    if learns_sharpness(coder):
-        learn = split_of(store, options).train
+    if opt.learns_sharpness(coder):
+        learn = opt.split_of(store, options).train
         coder.fit(store.bags[learn], store.y[learn])
-        metadata["sharpness_learned_on"] = {"part": "train", "split": split_record(options)}
+        metadata["sharpness_learned_on"] = {"part": "train", "split": opt.split_record(options)}
     if coder.coding == "soft":
         metadata["sharpness"] = coder.sharpness_in_use()
     shape = (len(rows), book.n_words)
@@ -90,6 +75,6 @@ def run(command: Command) -> None:
     command.status(
         f"{options.output}: {format_count(len(rows), 'histogram')} of "
         f"{format_count(book.n_words, 'word')} ({format_bytes(4 * len(rows) * book.n_words)}), "
-        f"{coding_text(coder)}, {format_seconds(time.perf_counter() - begin)}"
+        f"{opt.coding_text(coder)}, {format_seconds(time.perf_counter() - begin)}"
     )
     command.hint("next: numpy.load reads it: histograms, y, classes, paths, words, metadata")

@@ -6,17 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_coding,
-    add_jobs,
-    add_split_sizes,
-    check_output,
-    coding_of,
-    default,
-    int_from,
-    open_store,
-)
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classify import CALLED
 from bowsaw.evaluation.protocol import evaluate
@@ -33,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="made by bowsaw extract")
     parser.add_argument(
         "--words",
-        type=int_from(1),
+        type=opt.int_from(1),
         metavar="N",
         help=f"words of the codebook that each split trains on its part codebook, or on its part "
-        f"train if that is empty (default: {default(evaluate, 'n_words')})",
+        f"train if that is empty (default: {opt.default(evaluate, 'n_words')})",
     )
     parser.add_argument(
         "--codebook",
@@ -45,14 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--splits",
-        type=int_from(1),
+        type=opt.int_from(1),
         metavar="N",
-        help=f"how many random splits (default: {default(evaluate, 'splits')}, 1 with --codebook)",
+        help=f"number of splits (default: {opt.default(evaluate, 'splits')}, 1 with --codebook)",
     )
     parser.add_argument(
         "--first-split",
-        type=int_from(0),
-        default=default(evaluate, "first_split"),
+        type=opt.int_from(0),
+        default=opt.default(evaluate, "first_split"),
         metavar="I",
         help="the number of the first split: that of train --split, to test its codebook "
         "(default: %(default)s)",
@@ -67,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--confusion", action="store_true", help="print the confusion matrix as well"
     )
-    add_jobs(parser, evaluate)
-    add_coding(parser)
-    add_split_sizes(parser)
+    opt.add_jobs(parser, evaluate)
+    opt.add_coding(parser)
+    opt.add_split_sizes(parser)
 
 
 def run(command: Command) -> None:
@@ -81,12 +72,12 @@ def run(command: Command) -> None:
             "Give one of them."
         )
     if options.output:
-        check_output(options.output, ".json", codebook=options.codebook)
+        opt.check_output(options.output, ".json", codebook=options.codebook)
     book = load(options.codebook) if options.codebook else None
-    store = open_store(options.store)
+    store = opt.open_store(options.store)
     splits = options.splits
     if splits is None:
-        splits = 1 if book is not None else default(evaluate, "splits")
+        splits = 1 if book is not None else opt.default(evaluate, "splits")
     more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
     command.note(
         f"{format_count(store.n_usable, 'image')} in "
@@ -108,7 +99,7 @@ def run(command: Command) -> None:
         on_split=_Teller(command, splits),
         n_jobs=options.jobs,
         verbose=not command.quiet,
-        **coding_of(options),
+        **opt.coding_of(options),
         **more,
     )
     if options.json:

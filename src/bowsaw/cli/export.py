@@ -10,16 +10,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_files,
-    check_output,
-    coding_text,
-    default,
-    identifier,
-    number,
-    refuse_options,
-)
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import WORDS, write_c_header
@@ -35,45 +27,21 @@ _TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook", output="what to write: an ONNX graph (.onnx) or a C header (.h)")
-    parser.add_argument(
-        "--classifier",
-        metavar="FILE",
-        help="made by bowsaw fit with this codebook; brings its coding (default: histograms only)",
-    )
-    parser.add_argument(
-        "--descriptors",
-        choices=DESCRIPTORS,
-        default=default(write_onnx, "descriptors"),
-        help="the type of the descriptors that go in, always in the codebook's unit "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--type",
-        choices=tuple(_TYPES),
-        help="how a C header stores words; 8 bits move them a little, and the header says how far "
-        f"(default: {default(write_c_header, 'words')})",
-    )
-    parser.add_argument(
-        "--name",
-        type=identifier,
-        metavar="NAME",
-        help="prefix of all names in a C header, so that several fit into one program "
-        f"(default: {default(write_c_header, 'name')})",
-    )
+    output = "what to write: an ONNX graph (.onnx) or a C header (.h)"
+    opt.add_files(parser, "codebook", output=output)
+    text = "made by bowsaw fit with this codebook; brings its coding (default: histograms only)"
+    opt.add(parser, "--classifier", None, text)
+    text = "the type of the descriptors that go in, always in the codebook's unit"
+    opt.add_from(parser, write_onnx, ("--descriptors", "descriptors", DESCRIPTORS, text))
+    words, name = (opt.default(write_c_header, option) for option in ("words", "name"))
+    text = "how a C header stores words; 8 bits move them a little, and the header says how far"
+    opt.add(parser, "--type", tuple(_TYPES), f"{text} (default: {words})")
+    text = "prefix of all names in a C header, so that several fit into one program"
+    opt.add(parser, "--name", opt.identifier, f"{text} (default: {name})", metavar="NAME")
     group = parser.add_argument_group("coding", "Without a classifier:")
-    group.add_argument(
-        "--coding",
-        choices=("hard", "soft"),
-        help="hard: a descriptor counts for its nearest word; soft: it is shared among all words "
-        f"(default: {default(BagOfWords, 'coding')})",
-    )
-    group.add_argument(
-        "--sharpness",
-        type=number,
-        metavar="S",
-        help=f"of soft coding (default: {default(BagOfWords, 'sharpness'):g})",
-    )
+    hard, sharpness = (opt.default(BagOfWords, option) for option in ("coding", "sharpness"))
+    opt.add(group, "--coding", ("hard", "soft"), f"{opt.CODING} (default: {hard})")
+    opt.add(group, "--sharpness", opt.number, f"of soft coding (default: {sharpness:g})")
 
 
 def run(command: Command) -> None:
@@ -84,10 +52,12 @@ def run(command: Command) -> None:
         raise ParameterError(
             f"the output must be a file name that ends in .onnx or .h; got {options.output}."
         )
-    check_output(options.output, suffix, codebook=options.codebook, classifier=options.classifier)
+    opt.check_output(
+        options.output, suffix, codebook=options.codebook, classifier=options.classifier
+    )
     if suffix != ".h":
         reason = "it is for C headers (.h), and the output is a graph. Leave it out"
-        refuse_options(options, ("type", "name"), reason)
+        opt.refuse_options(options, ("type", "name"), reason)
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
@@ -104,12 +74,12 @@ def run(command: Command) -> None:
         write_onnx(coder, options.output, model, descriptors=options.descriptors)
     else:
         more: dict[str, Any] = {} if options.name is None else {"name": options.name}
-        more["words"] = _TYPES[options.type or default(write_c_header, "words")]
+        more["words"] = _TYPES[options.type or opt.default(write_c_header, "words")]
         write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
     classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
     command.status(
         f"{options.output}: {format_count(book.n_words, 'word')} of "
-        f"{format_count(book.n_dims, 'dimension')}, {coding_text(coder)}{classes} "
+        f"{format_count(book.n_dims, 'dimension')}, {opt.coding_text(coder)}{classes} "
         f"({format_bytes(Path(options.output).stat().st_size)}); takes {options.descriptors} "
         f"descriptors {unit_of(book)}"
     )
@@ -123,9 +93,9 @@ def run(command: Command) -> None:
 def _coding(options: argparse.Namespace) -> dict[str, Any]:
     if options.classifier:
         reason = "the classifier brings the coding that it was fitted to. Leave one of them out"
-        refuse_options(options, ("coding", "sharpness"), reason)
+        opt.refuse_options(options, ("coding", "sharpness"), reason)
     if options.coding != "soft":
         reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
-        refuse_options(options, ("sharpness",), reason)
+        opt.refuse_options(options, ("sharpness",), reason)
     found = {name: getattr(options, name) for name in ("coding", "sharpness")}
     return {name: value for name, value in found.items() if value is not None}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import add_jobs, add_numbers, default, int_from, number
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.protocol import evaluate
@@ -24,33 +24,21 @@ _MAX_LISTED = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("images", metavar="IMAGES", help="a folder with one sub-folder per class")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="STORE", help="the store to make, a folder"
-    )
-    parser.add_argument(
-        "--preset", choices=sorted(PRESETS), help="a known collection: selects its classes"
-    )
-    parser.add_argument("--strict", action="store_true", help="stop at a file that cannot be used")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a store made with other parameters"
-    )
-    add_jobs(parser, extract, scheduler=True)
-    group = parser.add_argument_group("dense SIFT")
-    add_numbers(
-        group,
+    opt.add_files(parser, "images", output="the store to make, a folder")
+    opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
+    opt.add(parser, "--strict", bool, "stop at a file that cannot be used")
+    opt.add(parser, "--overwrite", bool, "replace a store made with other parameters")
+    opt.add_jobs(parser, extract, scheduler=True)
+    integer = opt.int_from(1)
+    opt.add_from(
+        parser.add_argument_group("dense SIFT"),
         DenseSift,
-        ("--patch", "patch", int_from(1), "side of a patch in pixels"),
-        ("--step", "step", int_from(1), "distance between patches in pixels"),
-        ("--max-side", "max_side", int_from(1), "larger images are scaled to this longest side"),
-        ("--min-contrast", "min_contrast", number, "patches of less contrast are not amplified"),
-        ("--max-pixels", "max_pixels", int_from(1), "files that claim more pixels are set aside"),
-    )
-    group.add_argument(
-        "--dtype",
-        choices=("uint8", "float32"),
-        default=default(DenseSift, "dtype"),
-        help="how descriptors are stored (default: %(default)s)",
+        ("--patch", "patch", integer, "side of a patch in pixels"),
+        ("--step", "step", integer, "distance between patches in pixels"),
+        ("--max-side", "max_side", integer, "larger images are scaled to this longest side"),
+        ("--min-contrast", "min_contrast", opt.number, "below, patches are not amplified"),
+        ("--max-pixels", "max_pixels", integer, "files that claim more are set aside"),
+        ("--dtype", "dtype", ("uint8", "float32"), "how descriptors are stored"),
     )
 
 
@@ -125,7 +113,7 @@ def _suggest_evaluation(command: Command, store: Store) -> None:
     """Suggest an evaluation whose split the smallest class can fill."""
     smallest = int(np.bincount(store.y, minlength=len(store.classes)).min())
     sizes = ""
-    if smallest <= default(evaluate, "codebook_images") + default(evaluate, "train"):
+    if smallest <= opt.default(evaluate, "codebook_images") + opt.default(evaluate, "train"):
         sizes = f" --train-codebook {smallest // 3} --train {smallest // 3}"
     if smallest >= 3:
         command.hint(f"next: bowsaw evaluate {shlex.quote(command.options.output)}{sizes}")

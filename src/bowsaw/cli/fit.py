@@ -16,22 +16,8 @@ import numpy as np
 
 from bowsaw._version import __version__
 from bowsaw.checkpoint import exclusive
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_coding,
-    add_files,
-    add_jobs,
-    add_split,
-    check_output,
-    coder_of,
-    coding_text,
-    default,
-    number_or_auto,
-    open_store,
-    part_record,
-    part_rows,
-    split_of,
-)
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError
 from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier
@@ -45,41 +31,33 @@ AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook", "store", output="the classifier to write (.safetensors)")
-    parser.add_argument(
-        "--mapping",
-        choices=MAPPINGS,
-        default=default(HistogramClassifier, "mapping"),
-        help="what is done to each entry of a histogram first: its square root, or nothing "
-        "(default: %(default)s)",
+    opt.add_files(parser, "codebook", "store", output="the classifier to write (.safetensors)")
+    text = "what is done to each entry of a histogram: its square root, or nothing"
+    opt.add_from(parser, HistogramClassifier, ("--mapping", "mapping", MAPPINGS, text))
+    text = (
+        "the penalty of an error: a number, or auto to choose it on the part codebook (--part "
+        "train) or by cross-validation"
     )
-    parser.add_argument(
-        "--C",
-        type=number_or_auto,
-        default=default(HistogramClassifier, "C"),
-        metavar="C",
-        help="the penalty of an error: a number, or auto to choose it on the part codebook "
-        "(--part train) or by cross-validation (default: %(default)s)",
-    )
-    add_jobs(parser, BagOfWords)
-    add_coding(parser, "the images that it learns from")
-    add_split(parser)
+    opt.add_from(parser, HistogramClassifier, ("--C", "C", opt.number_or_auto, text))
+    opt.add_jobs(parser, BagOfWords)
+    opt.add_coding(parser, "the images that it learns from")
+    opt.add_split(parser)
 
 
 def run(command: Command) -> None:
     """Fit a classifier and save it."""
     options = command.options
-    check_output(options.output, ".safetensors", codebook=options.codebook)
-    store = open_store(options.store)
+    opt.check_output(options.output, ".safetensors", codebook=options.codebook)
+    store = opt.open_store(options.store)
     # Words of another tool have no description; the classifier then carries it for predict.
     book = load(options.codebook).with_description(store.description)
-    coder = coder_of(book, store, options, verbose=not command.quiet)
+    coder = opt.coder_of(book, store, options, verbose=not command.quiet)
     classifier = HistogramClassifier(options.mapping, C=options.C, n_jobs=options.jobs)
     classifier.validate()
-    rows, held = part_rows(store, options), np.empty(0, dtype=np.int64)
+    rows, held = opt.part_rows(store, options), np.empty(0, dtype=np.int64)
     seeds = {"coding": options.seed, "classifier": options.seed}
     if options.part != "all":
-        split = split_of(store, options)
+        split = opt.split_of(store, options)
         held = split.codebook if options.part == "train" else held
         seeds = {purpose: split.seed_for(purpose) for purpose in seeds}
     y = np.array(store.classes)[store.y]
@@ -97,7 +75,7 @@ def run(command: Command) -> None:
         chosen_on = "part codebook" if len(held) else "cross-validation"
         provenance: dict[str, Any] = {
             "store": store.digest,
-            **part_record(options),
+            **opt.part_record(options),
             "n_images": len(rows),
             "C": classifier.C_,
             "C_chosen_on": chosen_on if options.C == "auto" else None,
@@ -112,7 +90,7 @@ def run(command: Command) -> None:
     command.status(
         f"{options.output}: {format_count(len(classifier.classes_), 'class', 'classes')} from "
         f"{format_count(len(rows), 'image')}, {format_count(book.n_words, 'word')}, "
-        f"{coding_text(coder)}, C {classifier.C_:g}{accuracy}, "
+        f"{opt.coding_text(coder)}, C {classifier.C_:g}{accuracy}, "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
     command.hint(

@@ -41,28 +41,31 @@ def run(command: Command) -> None:
         raise FormatError(
             f"{path} does not exist. Name a store, a codebook, a classifier or histograms."
         )
-    if path.is_file():
-        # A file that may not be read is refused here, whatever it is.
-        open_file(path).close()
-    if path.is_dir():
-        facts = _store(path)
-    elif not path.is_file():
-        raise FormatError(f"{path} is neither a file nor a folder. Name one that holds something.")
-    elif path.suffix == ".npz" and not _holds_words(path):
-        facts = _histograms(path)
-    elif is_classifier(path):
-        facts = _classifier(path)
-    elif _is_vocabulary(path):
-        facts = _codebook(path)
-    else:
-        raise FormatError(
-            f"{path} is not a store (a folder), a codebook (.safetensors, or another tool's), a "
-            "classifier (.safetensors) or histograms (.npz)."
-        )
+    facts = _store(path) if path.is_dir() else _file(path)
     if command.options.json:
         command.json(facts)
     else:
         command.facts(_lines(facts))
+
+
+def _file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        # Opening a pipe would wait for its other end.
+        raise FormatError(f"{path} is neither a file nor a folder. Name one of them.")
+    # A file that may not be read is refused here.
+    open_file(path).close()
+    if path.suffix == ".npz" and not _holds_words(path):
+        return _histograms(path)
+    if is_classifier(path):
+        return _classifier(path)
+    with open_file(path) as file:
+        is_vocabulary = reader_of(file, str(path)) is not None
+    if is_vocabulary:
+        return _codebook(path)
+    raise FormatError(
+        f"{path} is not a store (a folder), a codebook (.safetensors, or another tool's), a "
+        "classifier (.safetensors) or histograms (.npz)."
+    )
 
 
 def _holds_words(path: Path) -> bool:
@@ -72,11 +75,6 @@ def _holds_words(path: Path) -> bool:
         except FormatError:
             # Reading its content reports what is wrong.
             return False
-
-
-def _is_vocabulary(path: Path) -> bool:
-    with open_file(path) as file:
-        return reader_of(file, str(path)) is not None
 
 
 def _store(path: Path) -> dict[str, Any]:
@@ -138,85 +136,83 @@ def _histograms(path: Path) -> dict[str, Any]:
     }
 
 
+_TEXTS = {
+    "store": {
+        "images": "{n_usable:,} of {n_images:,} files are usable",
+        "descriptors": "{n_descriptors:,} of {n_dims} {dtype} ({size}, scale {unit})",
+        "made with": "{made_with}",
+        "digest": "{digest}",
+        "bowsaw": "{bowsaw_version}",
+    },
+    "codebook": {
+        "words": "{n_words:,} of {n_dims} dimensions ({size}, scale {unit})",
+        "word ids": "{first_id} to {last_id}",
+        "distance": "{metric}",
+        "trained on": "{seen} images",
+        "descriptors": "{made_with}",
+        "provenance": "{origin}",
+    },
+    "classifier": {
+        "weights": "{n_words:,} words per class ({size})",
+        "histograms": "{coding} coding{sharp}, {mapped}",
+        "codebook": "{codebook}",
+        "descriptors": "{made_with}",
+        "provenance": "{origin}",
+    },
+    "histograms": {
+        "histograms": "{n_images:,} images by {n_words:,} words ({size})",
+        "words per image": "{words_per_image:g} are in use on average",
+        "words unused": "{n_unused_words:,} are in no image",
+        "images empty": "{n_empty:,} have no descriptors",
+    },
+}
+"""The lines of each kind of file, made from its facts."""
+
+
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the facts as lines of text, the long lists last."""
+    scale, seen = facts.get("scale"), facts.get("n_trained_on")
+    sharpness = facts.get("sharpness")
+    texts = {
+        "size": format_bytes(facts["n_bytes"]),
+        "unit": "unknown" if scale is None else f"{scale:g}",
+        "seen": "unknown" if seen is None else f"{seen:,}",
+        "sharp": "" if sharpness is None else f" of sharpness {sharpness:.4g}",
+        "mapped": CALLED.get(facts.get("mapping", ""), ""),
+        "made_with": _made_with(facts.get("description")),
+        "origin": _text(facts.get("provenance") or "unknown"),
+    }
     shown = {"kind": facts["kind"], "path": facts["path"]}
-    if facts["kind"] == "store":
-        shown |= {
-            "images": f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable",
-            "descriptors": f"{facts['n_descriptors']:,} of {facts['n_dims']} {facts['dtype']} "
-            f"({format_bytes(facts['n_bytes'])}, scale {facts['scale']:g})",
-            "made with": _made_with(facts["description"]),
-            "digest": facts["digest"],
-            "bowsaw": facts["bowsaw_version"],
-        }
-    elif facts["kind"] == "codebook":
-        n_images = facts["n_trained_on"]
-        scale = "unknown" if facts["scale"] is None else f"{facts['scale']:g}"
-        shown |= {
-            "words": f"{facts['n_words']:,} of {facts['n_dims']} dimensions "
-            f"({format_bytes(facts['n_bytes'])}, scale {scale})",
-            "word ids": f"{facts['first_id']} to {facts['last_id']}",
-            "distance": facts["metric"],
-            "trained on": "unknown images" if n_images is None else f"{n_images:,} images",
-            "descriptors": _made_with(facts["description"]),
-            "provenance": _mapping(facts["provenance"]) or "unknown",
-        }
-    elif facts["kind"] == "classifier":
-        shown |= {
-            "weights": f"{facts['n_words']:,} words per class ({format_bytes(facts['n_bytes'])})",
-            "histograms": f"{facts['coding']} coding"
-            + ("" if facts["sharpness"] is None else f" of sharpness {facts['sharpness']:.4g}")
-            + f", {CALLED[facts['mapping']]}",
-            "codebook": facts["codebook"],
-            "descriptors": _made_with(facts["description"]),
-            "provenance": _mapping(facts["provenance"]) or "unknown",
-            "labels": f"{len(facts['labels']):,}: {', '.join(facts['labels'])}",
-        }
-    else:
-        shown |= {
-            "histograms": f"{facts['n_images']:,} images by {facts['n_words']:,} words "
-            f"({format_bytes(facts['n_bytes'])})",
-            "words per image": f"{facts['words_per_image']:g} are in use on average",
-            "words unused": f"{facts['n_unused_words']:,} are in no image",
-            "images empty": f"{facts['n_empty']:,} have no descriptors",
-            **{name.replace("_", " "): _value(value) for name, value in facts["metadata"].items()},
-        }
+    for name, text in _TEXTS[facts["kind"]].items():
+        shown[name] = text.format(**facts, **texts)
+    for name, value in facts.get("metadata", {}).items():
+        shown[name.replace("_", " ")] = _text(value)
+    if "labels" in facts:
+        shown["labels"] = f"{len(facts['labels']):,}: {', '.join(facts['labels'])}"
     if "classes" in facts:
-        shown["classes"] = f"{len(facts['classes']):,}: {_mapping(facts['classes'])}"
-    set_aside = [f"{entry['path']}: {entry['reason']}" for entry in facts.get("set_aside", ())]
+        shown["classes"] = f"{len(facts['classes']):,}: {_text(facts['classes'])}"
+    lines = [(name, _text(text)) for name, text in shown.items()]
+    aside = [f"{entry['path']}: {entry['reason']}" for entry in facts.get("set_aside", ())]
     copies = [", ".join(paths) for paths in facts.get("copies", ())]
-    return [
-        *((name, _value(text)) for name, text in shown.items()),
-        *_list_lines("set aside", set_aside),
-        *_list_lines("more than once", copies),
-    ]
-
-
-def _list_lines(title: str, lines: list[str]) -> list[tuple[str, str]]:
-    return list(zip([title] + [""] * len(lines), lines, strict=False))
+    for title, found in (("set aside", aside), ("more than once", copies)):
+        lines += zip([title] + [""] * len(found), found, strict=False)
+    return lines
 
 
 def _made_with(description: dict[str, Any] | None) -> str:
     if description is None:
         return "unknown"
     others = {name: value for name, value in description.items() if name != "name"}
-    return f"{description.get('name', 'unnamed')}: {_mapping(others)}"
+    return f"{description.get('name', 'unnamed')}: {_text(others)}"
 
 
-def _mapping(values: dict[str, Any]) -> str:
-    # Without spaces inside, a name and its value stay together where lines are wrapped.
-    return ", ".join(
-        f"{name}=({_mapping(value)})" if isinstance(value, dict) else f"{name}={_value(value)}"
-        for name, value in values.items()
-    )
-
-
-def _value(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return _mapping(value)
+        # Without spaces inside, a name and its value stay together where lines are wrapped.
+        return ", ".join(
+            f"{name}=({_text(one)})" if isinstance(one, dict) else f"{name}={_text(one)}"
+            for name, one in value.items()
+        )
     if isinstance(value, float):
         return f"{value:.4g}"
-    if value is None:
-        return "none"
-    return _DIGEST.sub(lambda match: match[0][:12], str(value))
+    return "none" if value is None else _DIGEST.sub(lambda match: match[0][:12], str(value))

@@ -28,6 +28,8 @@ from bowsaw.images.split import Split
 from bowsaw.store import Store
 
 PARTS = ("all", "codebook", "train", "test")
+CODING = "hard: a descriptor counts for its nearest word; soft: it is shared among all words"
+"""The help of ``--coding``."""
 _ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
@@ -101,36 +103,55 @@ n_bytes = reader(_n_bytes, "a number of bytes above 0, such as 65536, 64k or 1.5
 threads = reader(
     lambda text: _require(int(text), int(text) != 0), "an integer other than 0 (-1 for every core)"
 )
+identifier = reader(lambda text: text, "a name")
+"""A name that is not a path, so that completion offers no files."""
 address = reader(
     lambda text: _require(text, bool(_ADDRESS.fullmatch(text))),
     "the address of a scheduler, such as tcp://10.0.0.1:8786",
 )
 
 
-def identifier(text: str) -> str:
-    """Read a name that is not a path, so that completion offers no files."""
-    return text
-
-
-def add_numbers(
-    parser: Any, function: Any, *rows: tuple[str, str, Callable[[str], Any], str]
+def add(
+    parser: Any,
+    flags: str,
+    kind: Any,
+    text: str,
+    value: Any = None,
+    *,
+    dest: str | None = None,
+    metavar: str | None = None,
 ) -> None:
-    """Add options (flag, parameter, reader, help) with the defaults of ``function``."""
-    for flag, name, read, text in rows:
-        value = default(function, name)
-        parser.add_argument(
-            flag,
-            dest=name,
-            type=read,
-            default=value,
-            metavar="N",
-            help=text if value is None else f"{text} (default: %(default)s)",
-        )
+    """Add an option, with its default in the help.
+
+    ``kind`` is a reader of values, a tuple of choices, ``bool`` for a switch, or None for a path.
+    """
+    more: dict[str, Any] = {"help": text if value is None else f"{text} (default: %(default)s)"}
+    if kind is bool:
+        more["action"] = "store_true"
+    elif isinstance(kind, tuple):
+        more |= {"choices": kind, "default": value}
+    else:
+        metavar = metavar or ("FILE" if kind is None else "N")
+        more |= {"type": kind, "default": value, "metavar": metavar}
+    if dest is not None:
+        more["dest"] = dest
+    parser.add_argument(*flags.split(), **more)
+
+
+def add_from(parser: Any, function: Any, *rows: tuple[str, str, Any, str]) -> None:
+    """Add options (flags, parameter, kind, help) with the defaults of ``function``."""
+    for flags, name, kind, text in rows:
+        add(parser, flags, kind, text, default(function, name), dest=name)
 
 
 def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") -> None:
     """Add the positional arguments of the given names, and ``-o`` with this help."""
-    texts = {"codebook": "made by bowsaw train or prune", "store": "made by bowsaw extract"}
+    texts = {
+        "codebook": "made by bowsaw train or prune",
+        "classifier": "made by bowsaw fit",
+        "store": "made by bowsaw extract",
+        "images": "a folder with one sub-folder per class",
+    }
     for name in names:
         parser.add_argument(name, metavar=name.upper(), help=texts[name])
     if output:
@@ -139,22 +160,14 @@ def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") ->
 
 def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = False) -> None:
     """Add ``-j`` with the default of ``function``, and ``--scheduler`` where it can be used."""
-    parser.add_argument(
-        "-j",
-        "--jobs",
-        type=threads,
-        default=default(function, "n_jobs"),
-        metavar="N",
-        help="threads; any number gives the same result (default: %(default)s, every core)",
-    )
+    value = default(function, "n_jobs")
+    add(parser, "-j --jobs", threads, "threads, -1 for every core; the result is the same", value)
     if scheduler:
-        parser.add_argument(
-            "--scheduler",
-            type=address,
-            metavar="ADDRESS",
-            help="run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; they "
-            "must see the same folders, and the result is the same",
+        text = (
+            "run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; they must see "
+            "the same folders, and the result is the same"
         )
+        add(parser, "--scheduler", address, text, metavar="ADDRESS")
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
@@ -170,22 +183,15 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a split and one of its parts."""
     group = add_split_sizes(parser, "--codebook")
-    group.add_argument(
-        "--split",
-        type=int_from(0),
-        default=default(Store.split, "index"),
-        metavar="I",
-        help="which of the seed's splits, counted from 0 (default: %(default)s)",
-    )
-    group.add_argument(
-        "--part", choices=PARTS, default="all", help="the part to use (default: %(default)s images)"
-    )
+    index = default(Store.split, "index")
+    add(group, "--split", int_from(0), "which of the seed's splits, counted from 0", index)
+    add(group, "--part", PARTS, "the part to use", "all")
 
 
-def add_split_sizes(parser: argparse.ArgumentParser, *aliases: str) -> Any:
+def add_split_sizes(parser: argparse.ArgumentParser, alias: str = "") -> Any:
     """Add the sizes of a split's parts and the seed, in a group of their own.
 
-    ``aliases`` are other names of ``--train-codebook``, where ``--codebook`` is not a file.
+    ``alias`` is another name of ``--train-codebook``, where ``--codebook`` is not a file.
     """
     group = parser.add_argument_group(
         "which images",
@@ -193,17 +199,11 @@ def add_split_sizes(parser: argparse.ArgumentParser, *aliases: str) -> Any:
         "codebook (to learn words), train (to learn classes) and test (the rest).",
     )
     for flags, name, least, text in (
-        (("--train-codebook", *aliases), "codebook_images", 0, "images per class in part codebook"),
-        (("--train",), "train", 1, "images per class in part train"),
-        (("--seed",), "seed", 0, "drives every random choice"),
+        (f"--train-codebook {alias}", "codebook_images", 0, "images per class in part codebook"),
+        ("--train", "train", 1, "images per class in part train"),
+        ("--seed", "seed", 0, "drives every random choice"),
     ):
-        group.add_argument(
-            *flags,
-            type=int_from(least),
-            default=default(evaluate, name),
-            metavar="N",
-            help=f"{text} (default: %(default)s)",
-        )
+        add(group, flags, int_from(least), text, default(evaluate, name))
     return group
 
 
@@ -247,26 +247,14 @@ def part_record(options: argparse.Namespace) -> dict[str, Any]:
 def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
     """Add coding, sharpness and perplexity with the defaults of ``BagOfWords``."""
     group = parser.add_argument_group("coding")
-    group.add_argument(
-        "--coding",
-        choices=("hard", "soft"),
-        default=default(BagOfWords, "coding"),
-        help="hard: a descriptor counts for its nearest word; soft: it is shared among all words "
-        "(default: %(default)s)",
+    add(group, "--coding", ("hard", "soft"), CODING, default(BagOfWords, "coding"))
+    text = (
+        f"of soft coding: a number, or auto to choose it by the labels of {learned_on} "
+        f"(default: {default(BagOfWords, 'sharpness'):g})"
     )
-    group.add_argument(
-        "--sharpness",
-        type=number_or_auto,
-        metavar="S",
-        help=f"of soft coding: a number, or auto to choose it by the labels of {learned_on} "
-        f"(default: {default(BagOfWords, 'sharpness'):g})",
-    )
-    group.add_argument(
-        "--perplexity",
-        type=number,
-        metavar="P",
-        help="instead of a sharpness: how many words share a descriptor on average",
-    )
+    add(group, "--sharpness", number_or_auto, text)
+    text = "instead of a sharpness: how many words share a descriptor on average"
+    add(group, "--perplexity", number, text)
 
 
 def coding_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -359,11 +347,8 @@ def _same_file(one: Path, other: Path) -> bool:
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
     """Add ``--overwrite``, which starts again where a checkpoint could be continued."""
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="start again, even if an interrupted run of this output could be continued",
-    )
+    text = "start again, even if an interrupted run of this output could be continued"
+    add(parser, "--overwrite", bool, text)
 
 
 @contextmanager

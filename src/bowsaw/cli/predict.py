@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from bowsaw.bags import Bags
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import add_files, add_jobs
 from bowsaw.codebook import Codebook
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ImageError, ParameterError
@@ -36,15 +36,12 @@ Answer = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook")
-    parser.add_argument("classifier", metavar="CLASSIFIER", help="made by bowsaw fit")
+    opt.add_files(parser, "codebook", "classifier")
     parser.add_argument(
         "images", metavar="IMAGE", nargs="+", help="an image file, or a folder of them"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON per image, with every score"
-    )
-    add_jobs(parser, DenseSift)
+    opt.add(parser, "--json", bool, "print one line of JSON per image, with every score")
+    opt.add_jobs(parser, DenseSift)
 
 
 def run(command: Command) -> None:

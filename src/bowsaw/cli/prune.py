@@ -24,24 +24,8 @@ from numpy.typing import NDArray
 from bowsaw._version import __version__
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import estimator_settings
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_coding,
-    add_files,
-    add_jobs,
-    add_overwrite,
-    add_split,
-    check_output,
-    coding_of,
-    default,
-    fraction,
-    int_from,
-    n_bytes,
-    open_store,
-    part_record,
-    part_rows,
-    resumable,
-)
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
@@ -79,63 +63,52 @@ _RESERVED = 2048
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook", "store", output="the smaller codebook to write (.safetensors)")
+    output = "the smaller codebook to write (.safetensors)"
+    opt.add_files(parser, "codebook", "store", output=output)
     limit = parser.add_mutually_exclusive_group(required=True)
-    limit.add_argument("--keep", type=int_from(1), metavar="N", help="keep N words")
-    limit.add_argument(
-        "--max-bytes",
-        type=n_bytes,
-        metavar="SIZE",
-        help="keep as many words as fit into a file of this size, less 2 kB for the record of the "
-        "search: 65536, 64k, 1.5M (k is 1024)",
+    opt.add(limit, "--keep", opt.int_from(1), "keep N words")
+    text = (
+        "keep as many words as fit into a file of this size, less 2 kB for the record of the "
+        "search: 65536, 64k, 1.5M (k is 1024)"
     )
-    limit.add_argument(
-        "--max-loss",
-        type=fraction,
-        metavar="X",
-        help="keep as few words as cost at most this much accuracy (0.01: one point in a hundred), "
-        "by cross-validation with the choice of words inside the folds",
+    opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
+    text = (
+        "keep as few words as cost at most this much accuracy (0.01: one point in a hundred), by "
+        "cross-validation with the choice of words inside the folds"
     )
+    opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--method",
-        choices=tuple(METHODS),
-        help="refinement: words of the codebook are moved to where they separate the classes best; "
-        "annealing: words stay as they are, swaps raise a score of the classes; paper: annealing "
-        "as published, to compare with; coverage: words near the descriptors, without labels "
-        f"(default: {next(iter(METHODS))})",
+    text = (
+        "refinement: words are moved to where they separate the classes best; annealing: words "
+        "stay as they are, swaps raise a score of the classes; paper: annealing as published, to "
+        "compare with; coverage: words near the descriptors, without labels "
+        f"(default: {next(iter(METHODS))})"
     )
-    search.add_argument(
-        "--steps",
-        type=int_from(0),
-        metavar="N",
-        help=f"steps of the refinement (default: {default(Refinement, 'n_steps')}), or swaps that "
-        f"annealing tries (default: {USUAL_STEPS})",
+    opt.add(search, "--method", tuple(METHODS), text)
+    text = (
+        f"steps of the refinement (default: {opt.default(Refinement, 'n_steps')}), or swaps that "
+        f"annealing tries (default: {USUAL_STEPS})"
     )
-    search.add_argument(
-        "--folds",
-        type=int_from(0),
-        metavar="N",
-        help="times that a fifth of the images is held out to decide the number of steps of the "
-        "refinement; 0 does all steps (default: 1 with many images, up to 5 with few)",
+    opt.add(search, "--steps", opt.int_from(0), text)
+    text = (
+        "times that a fifth of the images is held out to decide the number of steps of the "
+        "refinement; 0 does all steps (default: 1 with many images, up to 5 with few)"
     )
-    search.add_argument(
-        "--score",
-        choices=tuple(SCORES),
-        help="what annealing and --max-loss maximise (default: "
-        f"{default(Annealing, 'score')}); refinement always uses leave-one-out",
+    opt.add(search, "--folds", opt.int_from(0), text)
+    text = (
+        "what annealing and --max-loss maximise (default: "
+        f"{opt.default(Annealing, 'score')}); refinement always uses leave-one-out"
     )
-    search.add_argument(
-        "--refine",
-        type=int_from(0),
-        metavar="N",
-        help="with --max-loss: steps of refinement at each size, in the folds too, which takes "
-        f"long (default: {default(PruningPath, 'refine')}: words stay as they are)",
+    opt.add(search, "--score", tuple(SCORES), text)
+    text = (
+        "with --max-loss: steps of refinement at each size, in the folds too, which takes long "
+        f"(default: {opt.default(PruningPath, 'refine')}: words stay as they are)"
     )
-    add_overwrite(parser)
-    add_jobs(parser, Annealing)
-    add_coding(parser, "the images that choose the words")
-    add_split(parser)
+    opt.add(search, "--refine", opt.int_from(0), text)
+    opt.add_overwrite(parser)
+    opt.add_jobs(parser, Annealing)
+    opt.add_coding(parser, "the images that choose the words")
+    opt.add_split(parser)
 
 
 def run(command: Command) -> None:
@@ -145,7 +118,7 @@ def run(command: Command) -> None:
     begin = time.perf_counter()
     task = _read_task(options)
     command.note(task.summary())
-    with resumable(options, task.settings()) as checkpoint:
+    with opt.resumable(options, task.settings()) as checkpoint:
         result = task.run(checkpoint, verbose=not command.quiet)
         small = _within_limit(task.pruned(result), options.max_bytes)
         save(small, options.output)
@@ -160,7 +133,7 @@ def run(command: Command) -> None:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that exclude each other, before anything is read."""
-    check_output(options.output, ".safetensors", codebook=options.codebook)
+    opt.check_output(options.output, ".safetensors", codebook=options.codebook)
     given = [name for name in (*_PARAMETERS, "method") if getattr(options, name) is not None]
     chosen, allowed = "--max-loss", _OPTIONS["elimination"]
     if options.max_loss is not None:
@@ -251,7 +224,7 @@ class _Task:
             "codebook": self.book.digest,
             "store": self.store.digest,
             "seed": self.options.seed,
-            **part_record(self.options),
+            **opt.part_record(self.options),
             **estimator_settings(self.selector),
             "n_kept": self.n_kept,
         }
@@ -261,7 +234,7 @@ class _Task:
         options, chosen = self.options, result.selection.codebook
         limits = ("keep", "max_bytes", "max_loss")
         record = {
-            **part_record(options),
+            **opt.part_record(options),
             "store": self.store.digest,
             "codebook": self.book.digest,
             "n_words": self.book.n_words,
@@ -291,15 +264,15 @@ class _Task:
 
 def _read_task(options: argparse.Namespace) -> _Task:
     """Read what the options name, and refuse what cannot be pruned."""
-    coding = coding_of(options)
-    book, store = load(options.codebook), open_store(options.store)
+    coding = opt.coding_of(options)
+    book, store = load(options.codebook), opt.open_store(options.store)
     if options.keep is not None and options.keep > book.n_words:
         raise ParameterError(
             f"--keep must be from 1 to {book.n_words} (the words of {options.codebook}); got "
             f"{options.keep}. Ask for fewer words, or train a larger codebook."
         )
     book.words_for(store.bags)
-    rows = part_rows(store, options)
+    rows = opt.part_rows(store, options)
     bags, labels = store.bags[rows], store.y[rows]
     if options.method != "coverage":
         _check_classes(labels, store)

@@ -7,21 +7,8 @@ import shlex
 import time
 
 from bowsaw.checkpoint import estimator_settings
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_files,
-    add_jobs,
-    add_numbers,
-    add_overwrite,
-    add_split,
-    check_output,
-    int_from,
-    number,
-    open_store,
-    part_record,
-    part_rows,
-    resumable,
-)
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.formats.registry import save
 from bowsaw.formatting import format_count, format_seconds
@@ -31,26 +18,26 @@ EXAMPLE = "bowsaw train scenes.store --words 1000 --part codebook --seed 0 -o bo
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "store", output="the codebook to write (.safetensors)")
-    add_numbers(
+    opt.add_files(parser, "store", output="the codebook to write (.safetensors)")
+    opt.add_from(
         parser,
         KMeansCodebook,
-        ("--words", "n_words", int_from(1), "number of words"),
-        ("--max-iter", "max_iter", int_from(1), "most iterations of k-means"),
-        ("--tol", "tol", number, "stop when the objective falls by less than this fraction"),
-        ("--sample", "sample", int_from(1), "learn from N random descriptors (default: from all)"),
+        ("--words", "n_words", opt.int_from(1), "number of words"),
+        ("--max-iter", "max_iter", opt.int_from(1), "most iterations of k-means"),
+        ("--tol", "tol", opt.number, "stop when the objective falls by less than this fraction"),
+        ("--sample", "sample", opt.int_from(1), "learn from N random descriptors, not from all"),
     )
-    add_overwrite(parser)
-    add_jobs(parser, KMeansCodebook, scheduler=True)
-    add_split(parser)
+    opt.add_overwrite(parser)
+    opt.add_jobs(parser, KMeansCodebook, scheduler=True)
+    opt.add_split(parser)
 
 
 def run(command: Command) -> None:
     """Train a codebook and save it."""
     options = command.options
-    check_output(options.output, ".safetensors")
-    store = open_store(options.store)
-    bags = store.bags if options.part == "all" else store.bags[part_rows(store, options)]
+    opt.check_output(options.output, ".safetensors")
+    store = opt.open_store(options.store)
+    bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
     command.note(
         f"{format_count(options.n_words, 'word')} from "
         f"{format_count(bags.n_descriptors, 'descriptor')} of {format_count(len(bags), 'image')} "
@@ -67,9 +54,9 @@ def run(command: Command) -> None:
         parallel=options.scheduler,
         verbose=not command.quiet,
     )
-    about = {"store": store.digest, **part_record(options)}
+    about = {"store": store.digest, **opt.part_record(options)}
     settings = {**estimator_settings(trained), "seed": options.seed, **about}
-    with resumable(options, settings) as checkpoint:
+    with opt.resumable(options, settings) as checkpoint:
         trained.set_params(checkpoint=checkpoint).fit(bags)
         book = trained.codebook_.with_provenance(**about)
         save(book, options.output)

@@ -7,22 +7,8 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.options import (
-    add_coding,
-    add_files,
-    add_jobs,
-    add_numbers,
-    add_split,
-    coder_of,
-    default,
-    int_from,
-    learns_sharpness,
-    open_store,
-    part_record,
-    part_rows,
-    split_of,
-)
 from bowsaw.codebook import Codebook
 from bowsaw.errors import MismatchError
 from bowsaw.formats.registry import load
@@ -48,44 +34,37 @@ _HEADER = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_files(parser, "codebook", "store")
+    opt.add_files(parser, "codebook", "store")
     kept = parser.add_mutually_exclusive_group(required=True)
-    kept.add_argument("--keep", type=int_from(1), metavar="N", help="keep N random words")
-    kept.add_argument(
-        "--kept", metavar="FILE", help="keep the words of this codebook, pruned from CODEBOOK"
-    )
+    opt.add(kept, "--keep", opt.int_from(1), "keep N random words")
+    opt.add(kept, "--kept", None, "keep the words of this codebook, pruned from CODEBOOK")
     names = "; ".join(f"{coding} coding: {', '.join(TRANSFERS[coding])}" for coding in TRANSFERS)
-    parser.add_argument(
-        "--transfer",
-        type=lambda text: text.split(","),
-        default=[default(whatif, "transfer")],
-        metavar="NAME",
-        help=f"ways of inferring, between commas, or {ALL}. {names} (default: "
-        f"{default(whatif, 'transfer')})",
-    )
-    add_numbers(
+    text = f"ways of inferring, between commas, or {ALL}. {names}"
+    value = opt.default(whatif, "transfer")
+    opt.add(parser, "--transfer", opt.comma_list(str), text, value, metavar="NAME")
+    opt.add_from(
         parser,
         Survey,
-        ("--move", "move_size", int_from(1), "words that a timed move replaces, at most"),
-        ("--moves", "n_moves", int_from(1), "timed moves of each way; the median is shown"),
-        ("--sample", "sample", int_from(1), "images that are re-encoded to measure the error"),
+        ("--move", "move_size", opt.int_from(1), "words that a timed move replaces, at most"),
+        ("--moves", "n_moves", opt.int_from(1), "timed moves of each way; the median is shown"),
+        ("--sample", "sample", opt.int_from(1), "images that are re-encoded to measure the error"),
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    add_jobs(parser, Survey)
-    add_coding(parser)
-    add_split(parser)
+    opt.add(parser, "--json", bool, "print JSON instead of a table")
+    opt.add_jobs(parser, Survey)
+    opt.add_coding(parser)
+    opt.add_split(parser)
 
 
 def run(command: Command) -> None:
     """Measure each way and print a table."""
     options = command.options
     ways = ways_of(options.coding, options.transfer)
-    book, store = load(options.codebook), open_store(options.store)
+    book, store = load(options.codebook), opt.open_store(options.store)
     kept = _kept_words(book, options)
-    coder = coder_of(book, store, options)
-    bags = store.bags if options.part == "all" else store.bags[part_rows(store, options)]
-    if learns_sharpness(coder):
-        learn = split_of(store, options).train
+    coder = opt.coder_of(book, store, options)
+    bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
+    if opt.learns_sharpness(coder):
+        learn = opt.split_of(store, options).train
         coder.fit(store.bags[learn], store.y[learn])
     survey = Survey(
         book,
@@ -141,7 +120,7 @@ def _print_survey(command: Command, survey: Survey) -> None:
     options = command.options
     if options.json:
         files = {"codebook": options.codebook, "store": options.store}
-        command.json({**files, **part_record(options), **survey.record()})
+        command.json({**files, **opt.part_record(options), **survey.record()})
         return
     command.table([_row(survey, row) for row in survey.rows], _HEADER)
     command.result()
