@@ -74,7 +74,9 @@ class RecodedState(HistogramState):
         added_columns: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         before = self._table[: self.n_kept].copy()
+        known = dict(self._known)
         self._save(self._table, slice(self.n_kept))
+        self._on_undo(lambda: setattr(self, "_known", known))
         self._begin()
         different = (before != self._table[: self.n_kept]).any(axis=1)
         different[added_columns] = True
