@@ -118,7 +118,7 @@ predict all.sft model.sft a.png                  | Mismatch  | other words
 export BOOK -o x.txt                             | Parameter | ends in .onnx or .h
 export BOOK -o x.onnx --type int8                | Parameter | it is for C headers
 export BOOK -o x.onnx --name rooms               | Parameter | it is for C headers
-export BOOK -o x.h --name Rooms                  | Parameter | lower-case letters, digits and single
+export BOOK -o x.h --name Rooms                  | Parameter | lower-case letters, digits and
 export BOOK -o x.h --name class                  | Parameter | must not be a keyword of C or C++
 export BOOK -o x.onnx --sharpness 3              | Parameter | belongs to soft coding
 export BOOK -o x.h --coding soft --sharpness 0   | Parameter | sharpness must be
@@ -126,7 +126,7 @@ export BOOK -o x.h --classifier model.sft --coding soft | Parameter | Leave one 
 export BOOK -o x.h --classifier BOOK             | Format    | it is a bowsaw-codebook
 export all.sft -o x.onnx --classifier model.sft  | Mismatch  | other words
 convert missing.npy x.npz                        | Format    | missing.npy is not a file
-convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known format
+convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known
 convert b.pkl x.npz                              | Format    | can run any code
 convert v.npz x.txt                              | Parameter | must end in one of .safetensors
 convert v.npz x.pkl                              | Parameter | would be a pickle

@@ -13,7 +13,7 @@ from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import ParameterError
-from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.annealing import USUAL_STEPS, Annealing
 from bowsaw.selection.refinement import Refinement
 from bowsaw.store import extract
 
@@ -47,7 +47,7 @@ def test_defaults_are_those_of_the_functions():
         ("prune", "--sharpness", 40),
         ("prune", "--method", "refinement"),
         ("prune", "--score", default(Annealing, "score")),
-        ("prune", "--steps", default(Annealing, "n_steps")),
+        ("prune", "--steps", USUAL_STEPS),
         ("prune", "--steps", default(Refinement, "n_steps")),
     ],
 )
