@@ -7,66 +7,32 @@ Names are imported when they are first used. A method of your own derives from `
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bowsaw.selection.annealing import Annealing
-    from bowsaw.selection.base import Selection, Selector
-    from bowsaw.selection.baselines import FarthestPoint, KMeansAtSize, RandomSubset
-    from bowsaw.selection.coverage import Coverage
-    from bowsaw.selection.merging import (
-        Bottleneck,
-        MergeTree,
-        MergingSelector,
-        bottleneck_tree,
-        merge_greedily,
-        word_class_table,
-    )
-    from bowsaw.selection.ranking import PresenceRanking
-    from bowsaw.selection.refinement import Refinement
-
-_HOMES = {
-    "Annealing": "annealing",
-    "Bottleneck": "merging",
-    "Coverage": "coverage",
-    "FarthestPoint": "baselines",
-    "KMeansAtSize": "baselines",
-    "MergeTree": "merging",
-    "MergingSelector": "merging",
-    "PresenceRanking": "ranking",
-    "RandomSubset": "baselines",
-    "Refinement": "refinement",
-    "Selection": "base",
-    "Selector": "base",
-    "bottleneck_tree": "merging",
-    "merge_greedily": "merging",
-    "word_class_table": "merging",
+_NAMES = {
+    "annealing": ("Annealing",),
+    "base": ("Selection", "Selector"),
+    "baselines": ("FarthestPoint", "KMeansAtSize", "RandomSubset"),
+    "coverage": ("Coverage",),
+    "elimination": ("EliminationPath", "Stop"),
+    "holdout": ("Holdout",),
+    "merging": (
+        *("Bottleneck", "MergeTree", "MergingSelector"),
+        *("bottleneck_tree", "merge_greedily", "word_class_table"),
+    ),
+    "ranking": ("PresenceRanking",),
+    "refinement": ("Refinement",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "Annealing",
-    "Bottleneck",
-    "Coverage",
-    "FarthestPoint",
-    "KMeansAtSize",
-    "MergeTree",
-    "MergingSelector",
-    "PresenceRanking",
-    "RandomSubset",
-    "Refinement",
-    "Selection",
-    "Selector",
-    "bottleneck_tree",
-    "merge_greedily",
-    "word_class_table",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"bowsaw.selection.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"bowsaw.selection.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'bowsaw.selection' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -355,21 +355,9 @@ def _note(search: Search) -> str:
 class Search:
     """A state, its score, and the best seen so far.
 
-    A rejected move is undone by the state; the score is replaced by a copy made before. So every
-    bit is as it was.
-
-    Attributes
-    ----------
-    value, best_value : float
-        The score of the present words, and of the best.
-    present, best : ndarray of int64, shape (n_kept,)
-        Their positions, in the order of the columns.
-    path : list of float
-        The score at the start and after each step.
-    accepted : list of bool
-        Which steps moved.
-    first : float
-        The first temperature.
+    A rejected move is undone by the state, and the score is replaced by a copy made before, so
+    every bit is as it was. ``present`` and ``best`` are positions in the order of the columns;
+    ``path`` has the score at the start and after each step; ``first`` is the first temperature.
     """
 
     def __init__(

@@ -370,6 +370,12 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
         """Return the bags' histograms under the whole codebook, ``(n_bags, n_words)``."""
         return self._shared.histograms(self.coding, self.sharpness, self.n_jobs)
 
+    def _subset(self, codebook: Codebook, taken: NDArray[np.int64], **more: Any) -> Selection:
+        """Return the selection of words at some positions, in the order of the codebook."""
+        kept = codebook.ids[np.sort(taken)]
+        words = codebook.only(kept)
+        return Selection(self.name, "pruned", codebook=words, kept=kept, **more)
+
     @abstractmethod
     def _select(
         self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int

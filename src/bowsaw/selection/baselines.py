@@ -42,18 +42,10 @@ class RandomSubset(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
-    coding : {"hard", "soft"}, default="hard"
-        How ``transform`` codes.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     random_state : int, RandomState or None, default=None
         The same seed keeps the same words.
-    n_jobs : int or None, default=-1
-        Threads of ``transform``.
 
     Examples
     --------
@@ -87,15 +79,8 @@ class RandomSubset(Selector):
     ) -> Selection:
         seed = seed_from(self.random_state)
         drawn = stream(seed, "random subset").choice(codebook.n_words, n_kept, replace=False)
-        kept = codebook.ids[np.sort(drawn)]
-        return Selection(
-            method=self.name,
-            codes_with="pruned",
-            codebook=codebook.only(kept),
-            kept=kept,
-            seed=seed,
-            parameters={"n_kept": n_kept, "coding": self.coding},
-        )
+        parameters = {"n_kept": n_kept, "coding": self.coding}
+        return self._subset(codebook, drawn, seed=seed, parameters=parameters)
 
 
 class FarthestPoint(Selector):
@@ -103,16 +88,8 @@ class FarthestPoint(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
-    coding : {"hard", "soft"}, default="hard"
-        How ``transform`` codes.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads of ``transform``.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
 
     Attributes
     ----------
@@ -138,12 +115,9 @@ class FarthestPoint(Selector):
     ) -> Selection:
         taken, radii = _farthest_first(codebook.words.astype(np.float64), n_kept)
         self.order_ = codebook.ids[taken]
-        kept = codebook.ids[np.sort(taken)]
-        return Selection(
-            method=self.name,
-            codes_with="pruned",
-            codebook=codebook.only(kept),
-            kept=kept,
+        return self._subset(
+            codebook,
+            taken,
             scores=tuple((-radii / codebook.scale).tolist()),
             parameters={"n_kept": n_kept, "coding": self.coding},
         )
@@ -181,21 +155,15 @@ class KMeansAtSize(Selector):
     codebook : Codebook or array-like of shape (n_words, n_dims)
         The large codebook that the small one replaces: it limits ``n_kept`` and describes the
         descriptors.
-    n_kept : int, default=50
-        Number of words to train.
+    n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     bags : Bags or list of arrays, optional
         The images to train on; those given to ``fit`` by default. For an even comparison give the
         images that the large codebook was trained on.
-    coding : {"hard", "soft"}, default="hard"
-        How ``transform`` codes.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
     max_iter, tol, sample, init_sample
         As in :class:`~bowsaw.clustering.kmeans.KMeansCodebook`, with its defaults.
     random_state : int, RandomState or None, default=None
         The same seed gives the same words, on any number of threads.
-    n_jobs : int or None, default=-1
-        Threads.
     verbose : bool, default=False
         Show progress on a terminal.
 

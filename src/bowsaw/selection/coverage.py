@@ -49,20 +49,12 @@ class Coverage(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     n_sample : int, default=5000
         Descriptors that are sampled at most; each takes 4 bytes of memory per word.
-    coding : {"hard", "soft"}, default="hard"
-        How ``transform`` codes.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
     random_state : int, RandomState or None, default=None
         Draws the descriptors.
-    n_jobs : int or None, default=-1
-        Threads of ``transform``.
 
     Attributes
     ----------
@@ -109,12 +101,9 @@ class Coverage(Selector):
         costs = coverage_costs(bags, codebook, self.n_sample, seed)
         taken = lazy_greedy(costs, n_kept)
         self.order_ = codebook.ids[taken]
-        kept = codebook.ids[np.sort(taken)]
-        return Selection(
-            method=self.name,
-            codes_with="pruned",
-            codebook=codebook.only(kept),
-            kept=kept,
+        return self._subset(
+            codebook,
+            taken,
             scores=_scores(costs, taken),
             seed=seed,
             parameters={"n_kept": n_kept, "n_sample": costs.shape[1], "coding": self.coding},

@@ -65,11 +65,6 @@ def usual_per_bag(n_words: int) -> int:
     More give a more exact gradient; fewer give one that changes from step to step, which keeps many
     words from fitting these very images. On the benchmarks 256 were better than 128 with 20 words,
     and 128 better than 256 and than 64 with 100.
-
-    Examples
-    --------
-    >>> usual_per_bag(20), usual_per_bag(100)
-    (256, 128)
     """
     return 256 if n_words <= FEW_WORDS else 128
 
@@ -99,28 +94,11 @@ def refine_words(
 ) -> Refined:
     """Move words so that the leave-one-out error of their histograms falls.
 
-    Parameters
-    ----------
-    codebook : Codebook
-        The words to begin with: few, for each step compares every sampled descriptor with all.
-    bags, labels : Bags, ndarray of int64
-        The bags to learn from, and their classes as integers from 0.
-    plan : DescentPlan
-        Settings; 0 steps return the words as they are.
-    seed : int, default=0
-        Shuffles descriptors and draws bags.
-    stop : int or None, default=None
-        Stop after this many steps; None does all.
-    checkpoint : Checkpoint, optional
-        Written every few seconds: an interrupted call continues from it and gives the same words.
-    show : bool, default=False
-        Show progress on a terminal.
-    task : Task, optional
-        The fit that this is a part of, for callbacks.
-
-    Notes
-    -----
-    Ctrl-C, or a callback, ends it with the words so far; ``errors`` shows how many steps were done.
+    The words to begin with are few, for each step compares every sampled descriptor with all.
+    ``labels`` are integers from 0; ``seed`` shuffles descriptors and draws bags; ``stop`` is a
+    number of steps to end after. ``checkpoint`` is written every few seconds: an interrupted call
+    continues from it and gives the same words. Ctrl-C, or a callback of ``task``, ends it with the
+    words so far; ``errors`` shows how many steps were done.
 
     Examples
     --------
@@ -175,15 +153,7 @@ def refine_words(
 
 
 class Descent:
-    """Moving words, and the moments that smooth their steps.
-
-    Parameters
-    ----------
-    codebook : Codebook
-        The words to begin with.
-    bags, labels, plan, seed
-        As in :func:`refine_words`.
-    """
+    """Moving words, and the moments that smooth their steps; arguments as in ``refine_words``."""
 
     def __init__(
         self,

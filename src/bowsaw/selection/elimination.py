@@ -139,13 +139,7 @@ class Stop:
 
 
 class EliminationPath:
-    """The stops of an elimination, from all words down.
-
-    Parameters
-    ----------
-    stops : sequence of Stop
-        The largest first.
-    """
+    """The stops of an elimination, from all words down."""
 
     def __init__(self, stops: Sequence[Stop]) -> None:
         self.stops = tuple(stops)
@@ -193,25 +187,11 @@ def eliminate(
 ) -> EliminationPath:
     """Remove words, one stop after the other.
 
-    Parameters
-    ----------
-    state : HistogramState
-        Of all words; it is moved, and left at the last stop.
-    score : Score
-        What to maximise; ``begin`` was called. Not changed.
-    sizes : sequence of int
-        The stops, falling, the first is all words.
-    repair : int, default=40
-        Words that each stop tries to bring back; fewer above ``FULL_REPAIR`` words.
-    seed : int, default=0
-        Draws them.
-    checkpoint : Checkpoint, optional
-        Written after every stop; stops that it holds are not made again.
-    show : bool, default=False
-        Show progress on a terminal.
-    task : Task, optional
-        The fit that this is a part of, for callbacks, which are notified of the stops. They cannot
-        end it early: a path has all its sizes.
+    ``state`` has all words and is left at the last stop; ``score`` has begun and is not changed.
+    ``sizes`` fall from all words. Each stop tries to bring ``repair`` words back, fewer above
+    ``FULL_REPAIR`` words, drawn by ``seed``. ``checkpoint`` is written after every stop; stops that
+    it holds are not made again. Callbacks of ``task`` are notified of the stops and cannot end it
+    early: a path has all its sizes.
 
     Examples
     --------

@@ -55,13 +55,7 @@ Labels = NDArray[np.int64]
 
 
 def check_groups(groups: ArrayLike | None, n_bags: int) -> Labels | None:
-    """Return each bag's group as an integer from 0, in order of appearance, or raise a DataError.
-
-    Examples
-    --------
-    >>> check_groups(["roof", "cellar", "roof"], 3).tolist()
-    [0, 1, 0]
-    """
+    """Return each bag's group as an integer from 0, in order of appearance."""
     if groups is None:
         return None
     names = np.asarray(groups)
@@ -121,14 +115,7 @@ def check_all_are_seen(folds: Labels, labels: Labels, classes: NDArray[np.generi
 
 
 def classes_in_one_fold(folds: Labels, labels: Labels) -> list[tuple[int, int]]:
-    """Return the classes whose bags are all in one fold, each with that fold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> classes_in_one_fold(np.array([0, 1, 2, 2]), np.array([0, 0, 1, 1]))
-    [(1, 2)]
-    """
+    """Return the classes whose bags are all in one fold, each with that fold."""
     found = []
     for number in range(int(labels.max(initial=-1)) + 1):
         theirs = np.unique(folds[labels == number])
@@ -164,13 +151,7 @@ class Holdout:
 
 
 def usual_folds(n_bags: int) -> int:
-    """Return the number of folds for a number of bags.
-
-    Examples
-    --------
-    >>> [usual_folds(n) for n in (30, 100, 250, 750)]
-    [5, 5, 2, 1]
-    """
+    """Return the number of folds for a number of bags."""
     return int(np.clip(round(ENOUGH / max(n_bags, 1)), 1, N_PARTS))
 
 
@@ -187,26 +168,11 @@ def measure_holdout(
     show: bool = False,
     task: Task | None = None,
 ) -> Holdout | None:
-    """Measure the error on bags held out at some marks of the descent.
+    """Measure the error on bags held out at some marks; None if a callback asked to stop.
 
-    Parameters
-    ----------
-    begin : callable
-        Chooses the words to begin with by some of the bags, given as their positions and the task
-        that this is a part of.
-    bags, labels, plan, seed, show, task
-        As in :func:`bowsaw.selection.descent.refine_words`; ``seed`` assigns folds, too.
-    n_folds : int
-        Times that a fifth is held out.
-    checkpoint : Checkpoint
-        Written after every fold.
-    groups : ndarray of int64, shape (n_bags,), optional
-        Bags of one group are held out together.
-
-    Returns
-    -------
-    Holdout or None
-        None if a callback asked to stop.
+    ``begin`` chooses the words to begin with by some of the bags, given as their positions and the
+    task that it is a part of. A fifth of the bags is held out ``n_folds`` times, bags of one group
+    together. ``checkpoint`` is written after every fold.
     """
     marks = np.unique(np.round(np.array(MARKS) * plan.n_steps).astype(np.int64))
     record = checkpoint.load()
@@ -253,16 +219,7 @@ def held_out_error(
     truth: Labels,
     ridges: Sequence[float] = RIDGES,
 ) -> float:
-    """Return the least squared error, mean over other bags, of ridge regression on some.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> some, others = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7]]), np.eye(2)
-    >>> labels = np.array([0, 0, 1, 1])
-    >>> held_out_error(some, others, labels, np.array([0, 1])) < 0.3
-    True
-    """
+    """Return the least squared error, mean over other bags, of ridge regression on some."""
     known, new = (np.sqrt(some.astype(np.float64)) for some in (histograms, others))
     n_classes = int(max(labels.max(), truth.max(initial=0))) + 1
     square = float(((known - known.mean(axis=0)) ** 2).sum()) / known.shape[1]

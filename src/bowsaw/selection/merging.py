@@ -278,16 +278,10 @@ class Bottleneck(MergingSelector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words, or an estimator that learns them, such as ``KMeansCodebook``.
+    codebook, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     n_kept : int, default=50
-        Groups to merge them into; fewer come out where fewer words have mass.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
-    sharpness : float, default=40.0
-        For soft coding.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
+        Groups to merge the words into; fewer come out where fewer words have mass.
 
     Attributes
     ----------

@@ -49,10 +49,8 @@ class PresenceRanking(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     measure : {"mi", "df", "chi2", "pmi"}, default="mi"
         What words are ranked by; ``"df"`` needs no labels.
     combine : {"max", "mean"}, default="max"
@@ -62,12 +60,6 @@ class PresenceRanking(Selector):
         soft coding.
     recode : bool, default=False
         Code with the kept words alone; otherwise columns of the full histogram are kept.
-    coding : {"hard", "soft"}, default="hard"
-        How histograms are made.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Attributes
     ----------

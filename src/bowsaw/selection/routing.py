@@ -45,15 +45,7 @@ def handed_on(owner: Any, part: str, own: dict[str, Any], more: dict[str, Any]) 
 
 
 def of_rows(metadata: Mapping[str, Any], bags: Sized, rows: NDArray[Any]) -> dict[str, Any]:
-    """Return the metadata of some bags: entries per bag are chosen, all else stays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> metadata = {"weight": [0.5, 1.0, 2.0], "colour": "red", "limits": (0, 9)}
-    >>> of_rows(metadata, ["bag"] * 3, np.array([2, 0]))
-    {'weight': [2.0, 0.5], 'colour': 'red', 'limits': (0, 9)}
-    """
+    """Return the metadata of some bags: entries per bag are chosen, all else stays."""
     return {
         name: _chosen(value, rows) if _n_entries(value) == len(bags) else value
         for name, value in metadata.items()
