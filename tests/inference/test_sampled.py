@@ -81,18 +81,6 @@ def test_empirical_shares_are_counted_and_smoothed(smoothing):
         np.testing.assert_allclose(state.histograms, full @ expected, atol=1e-6)
 
 
-def test_one_bag_learned_from_itself_is_recoded_exactly():
-    # The shares of the bag's own descriptors are where its descriptors go.
-    random = np.random.default_rng(1)
-    words, bags = corpus(random)
-    one = Bags(bags.values)
-    state = EmpiricalState(Codebook(words), hard_histograms(one, words), bags=one, smoothing=0)
-    for n_kept in (25, 8, 1):
-        state.reset(np.sort(random.choice(30, n_kept, replace=False)))
-        np.testing.assert_allclose(state.histograms, state.recode(one), atol=1e-6)
-    assert state.fidelity().worst < 1e-5
-
-
 def test_a_word_nobody_has_seen_gives_as_uniform_does():
     random = np.random.default_rng(3)
     state, words, _ = empirical(random, smoothing=0)
@@ -178,16 +166,6 @@ def test_samples_lie_in_their_cells_and_follow_the_seed_alone():
     permuted = gaussian_samples(Codebook(words[order], order), root, 40, 0)
     for j, word in enumerate(order):
         np.testing.assert_array_equal(permuted[j], samples[int(word)])
-
-
-def test_a_cell_that_holds_none_of_its_points_gives_as_uniform_does():
-    # Words 0 and 1 are one place, and the first is the nearest word of all that is near.
-    words = np.array([[0, 0], [0, 0], [1, 0], [0, 2], [5, 5]], np.float32)
-    full = np.full((1, 5), 0.2)
-    state = GaussianState(Codebook(words), full, sigma=0.3, n_samples=30, neighbours=2)
-    assert state.n_samples.tolist() == [30, 0, 30, 30, 30]
-    state.reset([2, 3, 4])
-    np.testing.assert_array_equal(state.transfer_matrix().toarray()[1], [0.5, 0.5, 0])
 
 
 def test_shared_covariance_points_where_the_residuals_do():

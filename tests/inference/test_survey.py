@@ -159,12 +159,6 @@ def test_full_histograms_are_made_once_and_counted_in_every_build(book, bags, mo
     assert found.recode_seconds == 1
 
 
-def test_a_move_replaces_what_can_be_replaced(book, bags):
-    assert Survey(book, bags, IDS[:8]).move_size == 8
-    assert Survey(book, bags, IDS[:15]).move_size == 5
-    assert Survey(book, bags, IDS[:12], move_size=2).move_size == 2
-
-
 def test_the_record_is_plain(book, bags):
     found = Survey(book, bags, IDS[:8], coding="soft", sharpness=7.0, n_jobs=1)
     record = found.run(ways_of("soft", ["exact"])).record()

@@ -75,16 +75,6 @@ def test_the_transfer_and_the_histograms_are_those_of_the_twin(data):
     assert state.histograms.dtype == np.float32
 
 
-def test_equal_words_have_an_order(policy):
-    # Twelve words at four places: every distance is tied, and the lowest position comes first.
-    words = np.repeat(np.array([[0.0], [1.0], [2.0], [4.0]], np.float32), 3, axis=0)
-    full = shares_of(np.random.default_rng(0), 5, 12)
-    kept = np.array([11, 4, 0, 7])
-    state = UniformState(Codebook(words), full, policy=policy, neighbours=3).reset(kept)
-    expected = expected_matrix(policy, words, full, kept, 3)
-    np.testing.assert_allclose(state.transfer_matrix().toarray(), expected, atol=1e-12)
-
-
 def test_more_equal_words_than_a_list_holds(policy):
     # The lists cannot tell which of 300 equal words come first, and end before them.
     random = np.random.default_rng(16)
@@ -216,15 +206,6 @@ def test_moves_give_the_bits_of_a_fresh_start():
             assert_same_bits(state, fresh.reset(state.kept))
     matrix = oracle.nearest_surviving(words, state.kept, 5)
     np.testing.assert_allclose(state.histograms, full @ matrix, atol=1e-6)
-
-
-def test_a_move_touches_few_columns():
-    random = np.random.default_rng(9)
-    state, _, _ = made(random, 1000, n_dims=4)
-    state.reset(random.choice(1000, 500, replace=False))
-    out, in_ = state.kept[7], np.setdiff1d(np.arange(1000), state.kept)[40]
-    state.swap([out], [in_])
-    assert len(state.changed) < 60
 
 
 # -- variance and fidelity -------------------------------------------------------------------------

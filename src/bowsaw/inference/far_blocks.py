@@ -43,15 +43,9 @@ BLOCK_ROWS = 8192
 class Sketch:
     """A few bytes per descriptor, enough to rule most words out.
 
-    Attributes
-    ----------
-    rows : ndarray of int8, shape (n_descriptors, N_DIRECTIONS)
-        The descriptors along the directions.
-    rest : ndarray of float32, shape (n_descriptors,)
-        The norm of what the directions leave.
-    margins : ndarray of float32, shape (n_descriptors,)
-        Scores of a descriptor that differ by less are too close for float32; a bound may fall short
-        of a score by as much.
+    ``rows`` are the descriptors along the directions, ``rest`` the norms of what is left. Scores of
+    a descriptor that differ by less than its entry of ``margins`` are too close for float32; a
+    bound may fall short of a score by as much.
     """
 
     def __init__(self, search: WordSearch, values: NDArray[np.generic], n_jobs: int | None) -> None:

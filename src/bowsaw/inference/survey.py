@@ -98,20 +98,9 @@ def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int
 class Measurement:
     """The results of one way; None for what was not reached before the way refused.
 
-    Attributes
-    ----------
-    way : Way
-        The way.
-    build_seconds : float or None
-        From the bags to a state.
-    n_bytes : int or None
-        Memory of the state.
-    move_seconds : float or None
-        Median time of a move.
-    fidelity : Fidelity or None
-        The error against re-encoding.
-    refusal : str or None
-        The reason why the way refuses these data.
+    Times are in seconds: of the build from the bags to a state, and the median of a move.
+    ``n_bytes`` is the memory of the state, ``fidelity`` its error against re-encoding, ``refusal``
+    the reason why the way refuses these data.
     """
 
     way: Way
