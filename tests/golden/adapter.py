@@ -11,13 +11,11 @@ import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import bowsaw as bs
 from bowsaw.cli.main import main
-from bowsaw.inference import SoftState
 from reproduction import methods as cited
 
 SEED = 7
@@ -182,9 +180,13 @@ def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str 
     """Return what a method chooses: six words or groups."""
     common: dict[str, Any] = {"coding": coding, "sharpness": SHARPNESS, "n_jobs": 1}
     seeded = {**common, "random_state": SEED}
+    # The values were frozen with float64 weights.
+    exact = {"storage": "float64"} if coding == "soft" else None
     make = {
         "refinement": lambda: bs.Refinement(codebook, 6, n_steps=30, n_folds=0, **seeded),
-        "annealing": lambda: bs.Annealing(codebook, 6, n_steps=150, **seeded),
+        "annealing": lambda: bs.Annealing(
+            codebook, 6, n_steps=150, transfer_options=exact, **seeded
+        ),
         "paper": lambda: bs.Annealing.paper(codebook, 6, **seeded),
         "elimination": lambda: bs.PruningPath(codebook, 6, sizes=[12, 6], cv=3, **seeded),
         "coverage": lambda: bs.Coverage(codebook, 6, **seeded),
@@ -200,9 +202,7 @@ def selection(method: str, codebook: Any, data: Any, y: np.ndarray, coding: str 
         "ridge": lambda: cited.RidgeReconstruction(codebook, 6, **common),
         "separability": lambda: cited.SeparabilityMerging(codebook, 6, **common),
     }
-    # The values were frozen with float64 weights; transfer_options will say so.
-    with mock.patch.dict(SoftState.__init__.__kwdefaults__, storage="float64"):
-        return make[method]().fit(data, y).selection_
+    return make[method]().fit(data, y).selection_
 
 
 def refinement_with_holdout(codebook: Any, data: Any, y: np.ndarray) -> tuple[int, Any]:
