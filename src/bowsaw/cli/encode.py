@@ -44,9 +44,7 @@ def run(command: Command) -> None:
         **opt.part_record(options),
         "version": __version__,
     }
-    if opt.learns_sharpness(coder):
-        learn = opt.split_of(store, options).train
-        coder.fit(store.bags[learn], store.y[learn])
+    if opt.learn_sharpness(coder, store, options):
         metadata["sharpness_learned_on"] = {"part": "train", "split": opt.split_record(options)}
     if coder.coding == "soft":
         metadata["sharpness"] = coder.sharpness_in_use()

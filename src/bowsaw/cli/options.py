@@ -7,11 +7,12 @@ be found wrong before the work begins is reported before it begins.
 from __future__ import annotations
 
 import argparse
+import glob
 import inspect
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,45 +42,30 @@ def default(function: Any, name: str) -> Any:
 # -- values --------------------------------------------------------------------------------------
 
 
-def reader(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
-    """Return a reader of texts that ``kind`` converts; where it cannot, ``allowed`` is shown."""
+def reader(
+    kind: Callable[[str], Any], allowed: str, holds: Callable[[Any], bool] = lambda _: True
+) -> Callable[[str], Any]:
+    """Return a reader of texts that ``kind`` converts to values that ``holds`` accepts."""
 
     def read(text: str) -> Any:
         try:
-            return kind(text)
+            value = kind(text)
+            if holds(value):
+                return value
         except (ValueError, OverflowError):
-            raise argparse.ArgumentTypeError(f"must be {allowed}; got {text!r}") from None
+            pass
+        raise argparse.ArgumentTypeError(f"must be {allowed}; got {text!r}")
 
     return read
 
 
-def _require(value: Any, holds: bool) -> Any:
-    if not holds:
-        raise ValueError
-    return value
-
-
 def int_from(least: int) -> Callable[[str], int]:
-    """Return a reader of integers of at least ``least``.
-
-    Examples
-    --------
-    >>> int_from(1)("12")
-    12
-    """
-    return reader(
-        lambda text: _require(int(text), int(text) >= least), f"an integer of at least {least}"
-    )
+    """Return a reader of integers of at least ``least``."""
+    return reader(int, f"an integer of at least {least}", lambda value: value >= least)
 
 
 def comma_list(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return a reader of values between commas.
-
-    Examples
-    --------
-    >>> comma_list(int)("10,20")
-    [10, 20]
-    """
+    """Return a reader of values between commas."""
 
     def read(text: str) -> list[Any]:
         parts = [part.strip() for part in text.split(",")]
@@ -90,24 +76,24 @@ def comma_list(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return read
 
 
-def _n_bytes(text: str) -> int:
+def _bytes(text: str) -> int:
     units = {"k": 2**10, "M": 2**20, "G": 2**30}
-    value = int(float(text[:-1]) * units[text[-1]]) if text[-1:] in units else int(text)
-    return int(_require(value, value > 0))
+    return int(float(text[:-1]) * units[text[-1]]) if text[-1:] in units else int(text)
 
 
 number = reader(float, "a number")
 number_or_auto = reader(lambda text: text if text == "auto" else float(text), "a number or auto")
-fraction = reader(lambda text: _require(float(text), 0 <= float(text) <= 1), "a number from 0 to 1")
-n_bytes = reader(_n_bytes, "a number of bytes above 0, such as 65536, 64k or 1.5M")
-threads = reader(
-    lambda text: _require(int(text), int(text) != 0), "an integer other than 0 (-1 for every core)"
+fraction = reader(float, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+n_bytes = reader(
+    _bytes, "a number of bytes above 0, such as 65536, 64k or 1.5M", lambda value: value > 0
 )
-identifier = reader(lambda text: text, "a name")
+threads = reader(int, "an integer other than 0 (-1 for every core)", lambda value: value != 0)
+identifier = reader(str, "a name")
 """A name that is not a path, so that completion offers no files."""
 address = reader(
-    lambda text: _require(text, bool(_ADDRESS.fullmatch(text))),
+    str,
     "the address of a scheduler, such as tcp://10.0.0.1:8786",
+    lambda text: _ADDRESS.fullmatch(text) is not None,
 )
 
 
@@ -209,12 +195,7 @@ def add_split_sizes(parser: argparse.ArgumentParser, alias: str = "") -> Any:
 
 def split_of(store: Store, options: argparse.Namespace) -> Split:
     """Return the split that the options name."""
-    return store.split(
-        codebook=options.train_codebook,
-        train=options.train,
-        seed=options.seed,
-        index=options.split,
-    )
+    return store.split(**split_record(options))
 
 
 def part_rows(store: Store, options: argparse.Namespace) -> NDArray[np.int64]:
@@ -226,19 +207,14 @@ def part_rows(store: Store, options: argparse.Namespace) -> NDArray[np.int64]:
 
 def split_record(options: argparse.Namespace) -> dict[str, int]:
     """Return the options that name a split, as provenance and metadata record it."""
-    return {
-        "codebook": options.train_codebook,
-        "train": options.train,
-        "seed": options.seed,
-        "index": options.split,
-    }
+    names = {"codebook": "train_codebook", "train": "train", "seed": "seed", "index": "split"}
+    return {name: getattr(options, option) for name, option in names.items()}
 
 
 def part_record(options: argparse.Namespace) -> dict[str, Any]:
     """Return what provenance and metadata say about the images that were used."""
-    if options.part == "all":
-        return {"part": "all"}
-    return {"part": options.part, "split": split_record(options)}
+    split = {} if options.part == "all" else {"split": split_record(options)}
+    return {"part": options.part, **split}
 
 
 # -- coding --------------------------------------------------------------------------------------
@@ -280,9 +256,13 @@ def coder_of(book: Codebook, store: Store, options: argparse.Namespace, **more: 
     return coder
 
 
-def learns_sharpness(coder: BagOfWords) -> bool:
-    """Return whether the coder has to be fitted to know its sharpness."""
-    return coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
+def learn_sharpness(coder: BagOfWords, store: Store, options: argparse.Namespace) -> bool:
+    """Fit the coder on the part train if its sharpness is not given; return whether it was."""
+    learns = coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
+    if learns:
+        rows = split_of(store, options).train
+        coder.fit(store.bags[rows], store.y[rows])
+    return learns
 
 
 def coding_text(coder: BagOfWords) -> str:
@@ -315,7 +295,11 @@ def check_output(path: str, suffix: str, **inputs: str | None) -> None:
     if target.is_dir():
         raise ParameterError(f"the output {path} is a folder. Choose another name.")
     for name, source in inputs.items():
-        if source is not None and _same_file(target, Path(source)):
+        is_same = False
+        # Reading an input that is missing or unreadable reports that.
+        with suppress(OSError, ValueError):
+            is_same = source is not None and target.samefile(source)
+        if is_same:
             raise ParameterError(
                 f"the output {path} is the {name} itself ({source}), which would be lost. Choose "
                 "another output."
@@ -335,14 +319,6 @@ def check_writable(folder: Path) -> None:
             f"nothing can be written in the folder {folder} ({error.strerror}). Choose another "
             "output."
         ) from error
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except (OSError, ValueError):
-        # One is missing or unreadable: reading it reports that.
-        return False
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
@@ -377,5 +353,4 @@ def resumable(options: argparse.Namespace, settings: Mapping[str, Any]) -> Itera
 
 def _stages(path: Path) -> list[Path]:
     """Return the files that hold the work of a checkpoint."""
-    folder, prefix = path.absolute().parent, f"{path.name}."
-    return [file for file in folder.iterdir() if file.name.startswith(prefix)]
+    return list(path.absolute().parent.glob(f"{glob.escape(path.name)}.*"))

@@ -18,18 +18,6 @@ from bowsaw.inference.whatif import TRANSFERS, whatif
 
 EXAMPLE = "bowsaw whatif book.safetensors scenes.store --keep 100 --transfer all"
 AFTER_INTERRUPT = "What was measured by then is shown; --transfer chooses fewer ways."
-_NOTHING = "-"
-_HEADER = (
-    "way",
-    "mean error",
-    "worst error",
-    "verdict",
-    "build",
-    "memory",
-    "a move",
-    "re-encoding",
-    "speed-up",
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,9 +51,7 @@ def run(command: Command) -> None:
     kept = _kept_words(book, options)
     coder = opt.coder_of(book, store, options)
     bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
-    if opt.learns_sharpness(coder):
-        learn = opt.split_of(store, options).train
-        coder.fit(store.bags[learn], store.y[learn])
+    opt.learn_sharpness(coder, store, options)
     survey = Survey(
         book,
         bags,
@@ -122,24 +108,26 @@ def _print_survey(command: Command, survey: Survey) -> None:
         files = {"codebook": options.codebook, "store": options.store}
         command.json({**files, **opt.part_record(options), **survey.record()})
         return
-    command.table([_row(survey, row) for row in survey.rows], _HEADER)
+    rows = [_row(survey, row) for row in survey.rows]
+    command.table([list(row.values()) for row in rows], list(rows[0]))
     command.result()
     command.facts(_legend(survey))
 
 
-def _row(survey: Survey, row: Measurement) -> tuple[str, ...]:
+def _row(survey: Survey, row: Measurement) -> dict[str, str]:
     recode = None if row.refusal else survey.recode_seconds
-    found = (
-        (row.fidelity and f"{row.fidelity.mean:.2g}"),
-        (row.fidelity and f"{row.fidelity.worst:.2g}"),
-        _verdict(row),
-        None if row.build_seconds is None else format_seconds(row.build_seconds),
-        None if row.n_bytes is None else format_bytes(row.n_bytes),
-        None if row.move_seconds is None else f"{_short(1000 * row.move_seconds)} ms",
-        None if recode is None else f"{_short(1000 * recode)} ms",
-        None if (ratio := survey.speed_up(row)) is None else f"{_short(ratio)} x",
-    )
-    return (row.way.name, *(text or _NOTHING for text in found))
+    found = {
+        "way": row.way.name,
+        "mean error": row.fidelity and f"{row.fidelity.mean:.2g}",
+        "worst error": row.fidelity and f"{row.fidelity.worst:.2g}",
+        "verdict": _verdict(row),
+        "build": row.build_seconds is not None and format_seconds(row.build_seconds),
+        "memory": row.n_bytes is not None and format_bytes(row.n_bytes),
+        "a move": row.move_seconds and f"{_short(1000 * row.move_seconds)} ms",
+        "re-encoding": recode and f"{_short(1000 * recode)} ms",
+        "speed-up": (ratio := survey.speed_up(row)) and f"{_short(ratio)} x",
+    }
+    return {name: text or "-" for name, text in found.items()}
 
 
 def _verdict(row: Measurement) -> str:
@@ -159,26 +147,19 @@ def _short(value: float) -> str:
 def _legend(survey: Survey) -> list[tuple[str, str]]:
     """Return what the columns mean, and why some ways are not possible."""
     checked = [row.fidelity for row in survey.rows if row.fidelity is not None]
-    lines = []
+    lines = {}
     if checked:
-        lines = [
-            (
-                "error",
-                "distance between the inferred histogram of an image and the re-encoded one: 0 is "
-                "equal, 2 has nothing in common "
-                f"({format_count(checked[0].n_bags, 'image')} compared)",
-            ),
-            (
-                "verdict",
-                "identical; within a proven limit; or approximate, where no limit is proven and "
-                "only the measured errors are known",
-            ),
-            (
-                "a move",
-                f"replacing {survey.move_size:,} of "
-                f"{format_count(len(survey.kept), 'kept word')} in the histograms of "
-                f"{format_count(survey.n_bags, 'image')}",
-            ),
-            ("speed-up", "the time to re-encode these images, divided by the time of a move"),
-        ]
-    return [*lines, *((row.way.name, row.refusal) for row in survey.rows if row.refusal)]
+        images = format_count(checked[0].n_bags, "image")
+        lines["error"] = (
+            "distance between the inferred histogram of an image and the re-encoded one: 0 is "
+            f"equal, 2 has nothing in common ({images} compared)"
+        )
+        lines["verdict"] = (
+            "identical; within a proven limit; or approximate, where no limit is proven and only "
+            "the measured errors are known"
+        )
+        words = f"{survey.move_size:,} of {format_count(len(survey.kept), 'kept word')}"
+        images = format_count(survey.n_bags, "image")
+        lines["a move"] = f"replacing {words} in the histograms of {images}"
+        lines["speed-up"] = "the time to re-encode these images, divided by the time of a move"
+    return [*lines.items(), *((row.way.name, row.refusal) for row in survey.rows if row.refusal)]
