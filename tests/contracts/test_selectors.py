@@ -5,7 +5,6 @@ What every estimator of bags promises, selector or not, is in ``test_estimators.
 
 from __future__ import annotations
 
-import inspect
 import json
 import warnings
 
@@ -219,15 +218,6 @@ def test_new_bags_are_coded_by_the_choice(saw, name):
         assert (codes.sum(axis=1) <= 1 + 1e-5).all()
 
 
-@ANY
-def test_columns_have_names(saw, name):
-    names = saw.get_feature_names_out()
-    assert names.shape == (saw.selection_.n_columns,)
-    assert len(set(names)) == len(names)
-    if saw.selection_.kept is not None:
-        assert names.tolist() == [f"word{i:04d}" for i in saw.selection_.kept]
-
-
 @SUPERVISED
 def test_selectors_stand_in_pipelines(name):
     pipeline = make_pipeline(made(name, n_kept=8), LinearSVC(C=100, dual=False)).fit(BAGS, Y)
@@ -252,22 +242,6 @@ def test_lists_of_arrays_and_bags_are_one(name):
 
 
 # -- parameters ------------------------------------------------------------------------------------
-
-
-@ANY
-def test_parameters_are_those_of_the_signature(name):
-    selector = SELECTORS[name]
-    signature = inspect.signature(type(selector).__init__).parameters
-    given = selector.get_params(deep=False)
-    assert set(given) == set(signature) - {"self"}
-    assert {"codebook", "n_kept", "coding", "sharpness", "n_jobs"} <= set(given)
-    for parameter, value in given.items():
-        assert getattr(selector, parameter) is value
-
-
-@ANY
-def test_nothing_is_checked_before_fit(name):
-    assert made(name, n_kept=-3, codebook=None).n_kept == -3
 
 
 @ANY

@@ -215,7 +215,7 @@ def test_without_routing_a_fold_has_no_groups():
     result = cross_validate(refinement(), BAGS, Y, cv=2, scoring=lambda *_: 0.0)
     assert len(result["test_score"]) == 2
     for make, part in ((refinement, "start"), (path, "classifier")):
-        told = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata_rout"
+        told = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata"
         with pytest.raises(ParameterError, match=told):
             make().fit(BAGS, Y, sample_weight=np.ones(N))
 

@@ -23,15 +23,6 @@ BAGS = bs.Bags(RANDOM.integers(0, 256, (80, 3)).astype(np.uint8), [0, 30, 55, 80
 # -- random subset ---------------------------------------------------------------------------------
 
 
-def test_a_random_subset_codes_as_the_book_of_those_words():
-    fitted = RandomSubset(BOOK, 5, random_state=3, n_jobs=1).fit(BAGS)
-    kept = fitted.selection_.kept
-    # In the order of the codebook: the positions rise.
-    assert (np.diff(BOOK.positions(kept)) > 0).all()
-    expected = bs.BagOfWords(BOOK.only(kept), n_jobs=1).transform(BAGS)
-    np.testing.assert_array_equal(fitted.transform(BAGS), expected)
-
-
 def test_every_word_is_kept_equally_often():
     # 400 subsets of 3 of 12 words: a word is in Binomial(400, 1/4) of them, so four standard
     # errors are 4 · sqrt(400 · 1/4 · 3/4) = 35.
@@ -79,14 +70,6 @@ def test_farthest_points_are_within_twice_the_best_radius(words, n_kept):
     assert found <= 2 * best + 1e-9
     assert -fitted.selection_.scores[-1] == pytest.approx(found)
     assert len(set(fitted.selection_.kept.tolist())) == n_kept
-
-
-def test_fewer_farthest_points_are_the_first_of_more():
-    order = FarthestPoint(BOOK, 12).fit(BAGS).order_
-    for n_kept in (1, 4, 9):
-        fitted = FarthestPoint(BOOK, n_kept).fit(BAGS)
-        np.testing.assert_array_equal(fitted.order_, order[:n_kept])
-        assert set(fitted.selection_.kept) == set(order[:n_kept])
 
 
 def test_words_in_one_place_are_all_taken_in_the_end():

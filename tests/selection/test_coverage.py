@@ -74,15 +74,6 @@ def test_fewer_words_are_the_first_of_more():
         assert fitted.selection_.scores == whole.selection_.scores[:n_kept]
 
 
-def test_it_codes_alone_and_needs_no_certificate():
-    bags, book = corpus(5)
-    fitted = Coverage(book, 3).fit(bags)
-    assert fitted.codebook_ == book.only(fitted.selection_.kept)
-    assert fitted.selection_.certificate is None
-    assert fitted.selection_.parameters["n_sample"] == bags.n_descriptors
-    assert Coverage(book, 3, n_sample=8).fit(bags).selection_.parameters["n_sample"] == 8
-
-
 @pytest.mark.parametrize("wrong", [0, 2.5, None])
 def test_samples_that_are_not_counts_are_refused(wrong):
     bags, book = corpus(6)

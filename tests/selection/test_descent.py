@@ -134,13 +134,6 @@ def test_images_that_taught_are_remembered():
     assert refined(book, bags, labels, n_steps=1).codebook.trained_on is None
 
 
-def test_no_steps_leave_the_words_as_they_are():
-    bags, labels = two_classes()
-    same = refined(idle_words(), bags, labels, n_steps=0)
-    assert same.codebook == idle_words()
-    assert same.moved == 0
-
-
 def test_a_word_that_no_descriptor_comes_near_stays():
     bags, labels = two_classes()
     book = bs.Codebook([[0.2, 2.0], [0.2, -2.0], [1e6, 0.0]])

@@ -139,16 +139,6 @@ def test_large_stops_try_fewer_swaps(problem, monkeypatch):
     assert [stop.n_tried for stop in path.stops] == [0, 2, 2, 4]
 
 
-@pytest.mark.parametrize(
-    ("coding", "score"),
-    [("hard", "leave-one-out"), ("soft", "leave-one-out"), ("hard", "relevance")],
-)
-def test_the_same_seed_gives_the_same_words_on_any_number_of_threads(problem, coding, score):
-    first = walked(problem, coding=coding, score=score, seed=3)
-    other = walked(problem, coding=coding, score=score, seed=3, n_jobs=2)
-    assert outcome(other) == outcome(first)
-
-
 class Bomb(LeaveOneOut):
     """Goes off at a number of words."""
 
@@ -197,22 +187,6 @@ def test_more_words_than_bags_are_no_special_case():
         histograms = whatif(problem[2], problem[0]).reset(kept).histograms
         random_values.append(LeaveOneOut().begin(labels, 2).update(histograms))
     assert path.stops[-1].score > max(random_values)
-
-
-def test_bags_that_are_all_alike_lose_any_words():
-    bags = bs.Bags.from_list([np.arange(12.0)[:, None]] * 6)
-    problem = bags, np.array([0, 0, 0, 1, 1, 1]), bs.Codebook(np.arange(12.0)[:, None])
-    for score in sorted(SCORES):
-        path = walked(problem, [12, 5, 1], score)
-        assert path.sizes == [12, 5, 1]
-        assert np.isfinite([stop.score for stop in path.stops]).all()
-
-
-def test_a_class_may_have_one_bag(problem):
-    bags, labels, book = problem
-    rows = np.concatenate([[0], np.arange(10, 40)])
-    path = walked((bags[rows], labels[rows], book))
-    assert path.sizes == SIZES
 
 
 def test_default_sizes_fall_in_equal_ratios():

@@ -78,13 +78,6 @@ def test_the_file_of_another_problem_is_refused(tmp_path):
         clone(saw).fit(bags, labels, groups=np.arange(30))
 
 
-def test_interrupted_before_the_first_step_it_has_nothing_to_keep(monkeypatch):
-    bags, labels = two_classes()
-    interrupting(monkeypatch, after=0)
-    with pytest.raises(KeyboardInterrupt):
-        unchecked().fit(bags, labels)
-
-
 def test_it_begins_with_the_words_of_the_selector_that_it_is_given():
     bags, labels = two_classes()
     start = bs.FarthestPoint()
@@ -191,13 +184,6 @@ def test_few_bags_are_no_special_case(labels):
         # Nothing can be held out, so nothing says that words may move.
         assert len(saw.holdout_.errors) == 0
         assert saw.moved_ == 0
-
-
-def test_numbers_may_be_numpys():
-    bags, labels = two_classes()
-    told = {"n_steps": np.int64(4), "rate": np.float32(0.1), "per_bag": np.int32(8)}
-    saw = bs.Refinement(large_book(), 3, n_folds=np.int64(1), **told).fit(bags, labels)
-    assert len(saw.errors_) <= 4
 
 
 def test_interrupted_again_it_does_not_choose_its_words_again(monkeypatch, tmp_path):

@@ -1,6 +1,6 @@
 """Losses of merging one group with many: arrays in, arrays out.
 
-The time goes into x log x of one number a class and pair. The masses lie class by class, groups
+The time goes into x log x of one number per class and pair. The masses lie class by class, groups
 across, so that all loops run along memory, and the logarithm is a polynomial that the compiler
 turns into vector instructions: with x = 2^e m and m within [√½, √2), log m = 2 artanh s for
 s = (m - 1) / (m + 1), a series in s² ≤ 0.0295 of which eleven terms leave less than rounding does.

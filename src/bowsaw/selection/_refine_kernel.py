@@ -1,6 +1,6 @@
 """Codes of sampled descriptors and the pull on each word: arrays in, arrays out.
 
-Products are (n_words, n_rows): words down, descriptors across, ``per_bag`` rows a bag.
+Products are (n_words, n_rows): words down, descriptors across, ``per_bag`` rows per bag.
 """
 
 from __future__ import annotations

@@ -139,14 +139,14 @@ def refine_words(
         saved.save(*descent.record())
     words, errors = descent.words, np.array(descent.errors)
     moved = float(np.linalg.norm(words - descent.start, axis=1).mean())
-    told = {"n_steps": len(errors), "rate": float(plan.rate), "moved": moved, "seed": seed}
+    made = {"n_steps": len(errors), "rate": float(plan.rate), "moved": moved, "seed": seed}
     book = Codebook(
         words * codebook.scale,
         codebook.ids,
         scale=codebook.scale,
         metric=codebook.metric,
         description=codebook.description,
-        provenance={**codebook.provenance, "refined": told},
+        provenance={**codebook.provenance, "refined": made},
         trained_on=codebook.learned_from(bags).trained_on,
     )
     return Refined(book, moved, errors)
