@@ -44,6 +44,7 @@ from bowsaw.validation import canonical_json, json_value, parse_json
 # EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
 _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
 _MAX_NAME = 255
+_MAX_EMPTY = 2**20
 _CHECKPOINT = "bowsaw-checkpoint"
 _SHORT = 30
 _MAX_EMPTY_TEXT = 1024
@@ -555,7 +556,7 @@ class NpzReader:
 def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
     """Return the array of a ``.npy`` file of ``n_bytes``: numbers or texts, never objects.
 
-    Damaged bytes make NumPy raise many kinds of exceptions: catch ``Exception``.
+    Damaged bytes make NumPy raise many types of exceptions: catch ``Exception``.
     """
     with warnings.catch_warnings():
         # NumPy warns about headers of Python 2, which it repairs.
@@ -574,7 +575,7 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         # Empty arrays of texts that are gigabytes long each would fit into no bytes.
         if dtype.itemsize > max(left, _MAX_EMPTY_TEXT) or min(shape, default=0) < 0:
             raise ValueError(f"its empty texts are {dtype.itemsize:,} bytes long each")
-        if math.prod(shape) * dtype.itemsize != left or (0 in shape and len(shape) > 1):
+        if math.prod(shape) * dtype.itemsize != left or (0 in shape and max(shape) > _MAX_EMPTY):
             raise ValueError(f"the {left:,} bytes after its header do not have its shape {shape}")
         file.seek(0)
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)

@@ -67,6 +67,14 @@ def test_what_was_written_is_read(path):
         assert set(file.files) == set(FIELDS)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (np.int64(2), 4)])
+def test_any_shape_can_be_written(path, shape):
+    rows = np.ones(shape, np.float32)
+    about = {"y": [0] * shape[0], "classes": ["a"], "paths": ["p"] * shape[0], "metadata": {}}
+    write(path, rows, about | {"words": range(shape[1])})
+    np.testing.assert_array_equal(read_histograms(path).histograms, rows)
+
+
 def test_the_same_histograms_give_the_same_bytes(path, tmp_path):
     write(path)
     other = tmp_path / "other.npz"
