@@ -33,9 +33,8 @@ but for a comparison that always fails, so that the compiler does not remove the
 class Index(NamedTuple):
     """The inverted lists: the (descriptor, rank) entries of each word, segment by segment.
 
-    Segment s has the descriptors ``rows[s]`` to ``rows[s + 1]`` and the bags ``bags[s]`` to
-    ``bags[s + 1]``. Its entries of word w with ranks below ``DEEP`` begin at ``starts[s, 2 w]``,
-    the others at ``starts[s, 2 w + 1]``.
+    Segment s begins with descriptor ``rows[s]`` of bag ``bags[s]``. Its entries of word w with
+    ranks below ``DEEP`` begin at ``starts[s, 2 w]``, the others at ``starts[s, 2 w + 1]``.
     """
 
     bags: Int64

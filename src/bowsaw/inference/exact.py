@@ -161,7 +161,7 @@ class ExactState(HistogramState):
         return int(self._tally[:, 0].sum())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy begins with: it assigns slots again when it first moves."""
+        """Return what a copy begins with: it assigns slots again."""
         return {**super().__getstate__(), "_far_blocks": None, "_recent": []}
 
     @property

@@ -107,10 +107,7 @@ class HistogramState(ABC):
 
     @property
     def histograms(self) -> NDArray[Any]:
-        """The histograms, ``(n_bags, n_kept)``: a live, read-only view; column j is ``kept[j]``.
-
-        The next move changes its content; copy it to keep it.
-        """
+        """The histograms, ``(n_bags, n_kept)``: a live view; column j is ``kept[j]``."""
         view = self._table[: self.n_kept].T
         view.setflags(write=False)
         return view
@@ -311,10 +308,7 @@ class HistogramState(ABC):
         return np.zeros((self.n_bags, self.n_kept))
 
     def bound(self) -> NDArray[np.float64] | None:
-        """Return a proven bound of each bag's L1 error, ``(n_bags,)``; None for approximations.
-
-        The error is measured against re-encoding in exact arithmetic.
-        """
+        """Return a proven bound of each bag's L1 error, ``(n_bags,)``; None for approximations."""
         return np.zeros(self.n_bags) if self.is_exact else None
 
     def fidelity(self, sample: int = 50, *, random_state: Any = 0) -> Fidelity:

@@ -123,10 +123,7 @@ class TransferState(HistogramState):
         return csr_array(coo_array((share, (row, column)), (self._book.n_words, self.n_kept)))
 
     def variance(self) -> NDArray[np.float64]:
-        """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``.
-
-        How re-encoded histograms would scatter around the inferred ones if the transfer were right.
-        """
+        """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``."""
         if self._n_descriptors is None:
             raise DataError(
                 "variance needs the number of descriptors in each bag, and only histograms were "
@@ -243,10 +240,7 @@ class NearestSurvivors:
         kernel.renew(np.flatnonzero(~kept), alive, self.n_nearest, self._all, touched)
 
     def follow(self, removed: Positions, added: Positions, kept: NDArray[np.bool_]) -> Positions:
-        """Follow a move; return the kept words, added ones included, whose sources changed.
-
-        ``kept`` is that after the move.
-        """
+        """Follow a move; return the kept words, added ones included, whose sources changed."""
         if min(self.neighbours, int(kept.sum())) != self.n_nearest:
             self.begin(kept)
             return np.flatnonzero(kept)

@@ -170,7 +170,6 @@ class UniformState(TransferState):
         before = table.copy()
         self._save(table)
         self._begin()
-        # Columns that are still to be dropped hold their words' mass, which is not read.
         different = (before != table).any(axis=1)
         different[added_columns] = True
         return np.flatnonzero(different)
