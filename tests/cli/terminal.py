@@ -1,4 +1,4 @@
-"""A terminal as a person has it, and a disk without room; for systems that have such things."""
+"""A pseudo-terminal and a full disk, for systems that have them."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class Terminal:
             assert time.monotonic() < end, f"silence after {self.shown!r}"
         try:
             found = os.read(self._handle, 65536)
-        except OSError:  # how Linux says that nobody is left to write
+        except OSError:  # Linux: the other end is closed
             found = b""
         self.shown += found.decode(errors="replace")
         return bool(found)
 
 
 def surroundings(**more: str) -> dict[str, str]:
-    """Return the variables of a person with a modern terminal."""
+    """Return the environment of a modern terminal."""
     left_out = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHON_COLORS")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **more}

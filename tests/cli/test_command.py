@@ -74,7 +74,9 @@ def test_a_terminal_gets_tables_that_fit(capsys, terminal):
     assert titles == list(range(12))
 
 
-def test_facts_are_aligned_and_wrapped(capsys, terminal):
+def test_facts_are_aligned_and_wrapped_and_hints_are_for_terminals(capsys, terminal):
+    command().hint("next: bowsaw train")
+    assert "next: bowsaw train" in capsys.readouterr().err
     command().facts(
         [("a", "one two three four five six seven eight"), ("long name", "1\n2"), ("", "3")]
     )
@@ -86,19 +88,14 @@ def test_facts_are_aligned_and_wrapped(capsys, terminal):
     ]
 
 
-def test_hints_are_for_terminals(capsys, terminal):
-    command().hint("next: bowsaw train")
-    assert "next: bowsaw train" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", [":dog: [bold]x[/bold]", "[/]", "a\\[b", "café 猫"])
-def test_names_are_printed_as_they_are(capsys, text):
-    printer = command()
-    printer.status(text)
-    printer.table([(text, "1")], ("name", "n"))
-    printer.facts([("name", text)])
-    lines = capsys.readouterr().out.splitlines()
-    assert [text in line for line in lines] == [True, False, True, True]
+def test_names_are_printed_as_they_are(capsys):
+    for text in (":dog: [bold]x[/bold]", "[/]", "a\\[b", "café 猫"):
+        printer = command()
+        printer.status(text)
+        printer.table([(text, "1")], ("name", "n"))
+        printer.facts([("name", text)])
+        lines = capsys.readouterr().out.splitlines()
+        assert [text in line for line in lines] == [True, False, True, True]
 
 
 @given(st.text())
@@ -114,28 +111,23 @@ def test_any_text_becomes_one_printable_line(text):
 # -- closed pipes ----------------------------------------------------------------------------------
 
 
-class Gone:
-    """A pipe whose reader has gone."""
-
+class ClosedPipe:
     encoding = "utf-8"
 
     def __init__(self, file: object) -> None:
         self.fileno = file.fileno
+        self.isatty = lambda: False
 
-    def write(self, text: str) -> int:
+    def write(self, text: str = "") -> int:
         raise BrokenPipeError
 
-    def flush(self) -> None:
-        raise BrokenPipeError
-
-    def isatty(self) -> bool:
-        return False
+    flush = write
 
 
 def test_closed_notes_do_not_stop_the_work(monkeypatch, tmp_path, capsys):
     printer = command()
     with (tmp_path / "stand-in").open("w") as file:
-        monkeypatch.setattr(sys, "stderr", Gone(file))
+        monkeypatch.setattr(sys, "stderr", ClosedPipe(file))
         printer.note("not read")
     printer.status("done")
     assert capsys.readouterr().out == "done\n"
@@ -170,9 +162,7 @@ def test_a_warning_is_shown_once_in_one_line(capsys):
         for _ in range(2):
             warnings.warn("this bag\nis empty.", UserWarning, stacklevel=1)
     assert tuple(capsys.readouterr()) == ("", "warning: this bag is empty.\n")
-
-
-def test_warnings_for_developers_stay_theirs(capsys):
+    # Warnings for developers stay as they are.
     with pytest.raises(DeprecationWarning), command().warnings_as_notes():
         warnings.warn("will change", DeprecationWarning, stacklevel=1)
     assert capsys.readouterr().err == ""

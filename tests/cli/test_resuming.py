@@ -38,7 +38,7 @@ def command(name: str, made, parts, output: str) -> tuple[object, ...]:
     }[name]
 
 
-@pytest.mark.parametrize("name", ["extract", "train", "encode", "fit"])
+@pytest.mark.parametrize("name", ["extract", "train", "encode", "fit", "prune"])
 def test_one_thread_or_two_give_the_same_file(bowsaw, made, parts, content, tmp_path, name):
     for output, jobs in (("one", 1), ("two", 2)):
         bowsaw(*command(name, made, parts, output), "-j", jobs).lines()
