@@ -1,18 +1,16 @@
-"""A coverage-guided search for inputs that a reader should not be able to stand.
+"""A coverage-guided search for inputs that a reader cannot handle.
 
-Input number ``i`` is drawn from a generator that is seeded by ``(seed, i)`` and from the *corpus*:
-the seed files, and every earlier input that went where none before it had gone. So a run is a
-function of its seed, the readers and the code, and one that was interrupted goes on as if it had
-not been.
+Input number ``i`` is drawn from a generator seeded by ``(seed, i)`` and from the *corpus*: the seed
+files, and every earlier input with new coverage. So a run is a function of its seed, the readers
+and the code, and an interrupted one continues as if it had not been interrupted.
 
-*Where it went*: pairs of lines of bowsaw's own files that were executed one after the other,
-watched by ``sys.settrace``; and, because native parsers below cannot be watched, the text of the
-refusal without its numbers.
+Coverage is the set of pairs of lines of bowsaw's own files that were executed one after the other
+(``sys.settrace``) and, because native parsers cannot be traced, the text of the refusal without its
+numbers.
 
-Why not atheris, which does the same on libFuzzer: it has wheels for Linux and some Pythons only,
-and its loop never returns (no resuming, no counts of one's own, nothing to call from a test). It
-would save most of the cost of watching, which is a third to two thirds of the time here; but ours
-runs wherever the tests run. Of readers that take long, not every input is watched.
+Why not atheris: it has wheels for Linux and some Pythons only, and its loop never returns (no
+resuming, no counts, no call from a test). It would save most of the cost of tracing, a third to two
+thirds of the time here; of readers that take long, not every input is traced.
 """
 
 from __future__ import annotations
@@ -34,11 +32,9 @@ from bowsaw.errors import BowsawError
 
 SOURCES = str(Path(bowsaw.__file__).parent)
 MOST_REFUSALS = 60
-"""Refusals that are told apart; a message that quotes the file would never be the same twice."""
-
-
+"""Refusals that count as coverage; a message that quotes the file is never the same twice."""
 MOST_CALLS = 100
-"""Calls of one function that are watched in one input; the next would go the same ways."""
+"""Calls of one function that are traced per input."""
 
 
 class Hang(BaseException):
@@ -47,29 +43,13 @@ class Hang(BaseException):
 
 @dataclass(frozen=True)
 class Reader:
-    """Something that reads what others wrote.
+    """Something that reads files of others.
 
-    Parameters
-    ----------
-    name : str
-        What it is called in figures and files.
-    seeds : callable
-        Returns files that are right, and ones that are wrong in an interesting way.
-    read : callable
-        Takes an input and a folder to write in; returns what was read, or None where the reader's
-        way to refuse is to go on without.
-    mutate : Mutation
-        Makes another input of one.
-    refusals : tuple of exception classes
-        What the reader may raise.
-    check : callable
-        Takes the input, what was read and the folder; raises AssertionError where what was read
-        cannot be what the file says.
-    spliced : bool
-        Whether two inputs joined may make a third.
-    watched : int
-        Every how manieth input is watched: more than 1 where an input takes long, since a watched
-        one takes three times as long.
+    ``seeds`` returns valid files and ones that are wrong in an interesting way. ``read`` takes an
+    input and a folder to write in; it returns what was read, or None for a refusal without an
+    exception, and may raise ``refusals``. ``check`` raises AssertionError where what was read
+    cannot be what the file says. ``spliced`` allows two inputs to be joined to a third. Every
+    ``watched``-th input is traced: tracing triples the time of an input.
     """
 
     name: str
@@ -84,7 +64,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Finding:
-    """An input that a reader could not stand."""
+    """An input that a reader could not handle."""
 
     reader: str
     kind: str
@@ -95,7 +75,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """What a run has come to."""
+    """The counts of a run."""
 
     done: int = 0
     accepted: int = 0
@@ -104,7 +84,7 @@ class Tally:
 
 
 class Watch:
-    """Which pairs of lines of bowsaw were executed since it was last asked."""
+    """The pairs of lines of bowsaw that were executed since ``pairs`` was last cleared."""
 
     def __init__(self) -> None:
         self._ours: dict[str, bool] = {}
@@ -114,13 +94,12 @@ class Watch:
         self._calls: list[int] = []
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
-        # Called for every function of every library. A code object is known by its address, for
-        # its hash is computed from all that it holds, each time.
+        # Called for every function of every library. A code object is known by its address: its
+        # hash is computed from all of its content, each time.
         code = frame.f_code
-        file = code.co_filename
-        ours = self._ours.get(file)
+        ours = self._ours.get(code.co_filename)
         if ours is None:
-            ours = self._ours[file] = file.startswith(SOURCES)
+            ours = self._ours[code.co_filename] = code.co_filename.startswith(SOURCES)
         if not ours:
             return None
         number = self._numbers.get(id(code))
@@ -145,7 +124,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch this thread."""
+        """Trace this thread."""
         earlier = sys.gettrace()
         self._calls = [0] * len(self._codes)
         sys.settrace(self._call)
@@ -156,32 +135,36 @@ class Watch:
 
 
 def attempt(reader: Reader, data: bytes, folder: Path, index: int = -1) -> str | Finding:
-    """Let a reader have an input; return ``accepted``, what it refused with, or a finding."""
+    """Give a reader an input; return ``accepted``, the text of the refusal, or a finding."""
+
+    def found(kind: str, error: BaseException) -> Finding:
+        return Finding(reader.name, kind, _detail(error), data, index)
+
     try:
         value = reader.read(data, folder)
         if value is None:
             return "refused"
-        # Only reading is watched.
+        # Only reading is traced.
         sys.settrace(None)
         if reader.check is not None:
             reader.check(data, value, folder)
     except reader.refusals as error:
         if _out_of_memory(error):
-            return Finding(reader.name, "memory", _told(error), data, index)
+            return found("memory", error)
         if not str(error).strip() or "\n" in str(error).strip():
-            return Finding(reader.name, "message of no or several lines", _told(error), data, index)
+            return found("message of no or several lines", error)
         return str(error)
     except Hang as error:
-        return Finding(reader.name, "hang", _told(error), data, index)
+        return found("hang", error)
     except AssertionError as error:
-        return Finding(reader.name, "wrong read", _told(error), data, index)
+        return found("wrong read", error)
     except Exception as error:
-        return Finding(reader.name, "exception", _told(error), data, index)
+        return found("exception", error)
     return "accepted"
 
 
 def _out_of_memory(error: BaseException | None) -> bool:
-    """Say whether a refusal began as an allocation that was too large."""
+    """Return whether a refusal began as an allocation that was too large."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -189,29 +172,18 @@ def _out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _told(error: BaseException) -> str:
-    trace, places = error.__traceback__, []
+def _detail(error: BaseException) -> str:
+    trace, where = error.__traceback__, ""
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith(SOURCES):
-            name = Path(trace.tb_frame.f_code.co_filename).relative_to(SOURCES).as_posix()
-            places.append(f"{name}:{trace.tb_lineno}")
+        name = trace.tb_frame.f_code.co_filename
+        if name.startswith(SOURCES):
+            where = f" at {Path(name).relative_to(SOURCES).as_posix()}:{trace.tb_lineno}"
         trace = trace.tb_next
-    where = f" at {places[-1]}" if places else ""
     return f"{type(error).__name__}: {str(error)[:300]}{where}"
 
 
 class Search:
-    """The loop over inputs.
-
-    Parameters
-    ----------
-    reader : Reader
-        Whom to try.
-    seed : int
-        Decides everything.
-    folder : Path
-        A place for the reader to write in.
-    """
+    """The loop over the inputs of a reader; ``folder`` is for the reader to write in."""
 
     def __init__(self, reader: Reader, seed: int, folder: Path) -> None:
         self.reader = reader
@@ -226,7 +198,7 @@ class Search:
         self.begin(reader.seeds())
 
     def begin(self, inputs: list[bytes]) -> None:
-        """Take these into the corpus; twice, since what a first call imports is no news."""
+        """Fill the corpus; twice, because the imports of a first call are not new coverage."""
         for _ in range(2):
             self.seen.clear()
             self.corpus.clear()
@@ -237,7 +209,7 @@ class Search:
                     self.accepted.append(len(self.corpus))
                 if isinstance(found, Finding):
                     self.tally.findings.append(found)
-                self._news(found)
+                self._is_new(found)
                 self.corpus.append(data)
         self.n_begun = len(self.seen)
 
@@ -247,10 +219,10 @@ class Search:
         size = len(self.corpus)
         what = rng.random()
         if what < 0.5 and self.accepted:
-            # What was accepted, so that the change to come is the only thing wrong.
+            # An accepted one, so that the next change is the only error in it.
             data = self.corpus[rng.choice(self.accepted)]
         else:
-            # Or one of the youngest quarter: what was reached last is least explored.
+            # Or one of the newest quarter: what was reached last is least explored.
             data = self.corpus[rng.randrange(size - size // 4 - 1 if what < 0.8 else 0, size)]
         for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):
             data = self.reader.mutate(data, rng)[: 8 * LONGEST]
@@ -269,7 +241,7 @@ class Search:
             tally.accepted += 1
         else:
             tally.refused += 1
-        if self._news(found) and not isinstance(found, Finding):
+        if self._is_new(found) and not isinstance(found, Finding):
             if found == "accepted":
                 self.accepted.append(len(self.corpus))
             self.corpus.append(data)
@@ -281,22 +253,22 @@ class Search:
         with self._watch.watching():
             return attempt(self.reader, data, self._folder, index)
 
-    def _news(self, found: str | Finding) -> bool:
-        """Remember where the last input went, and say whether some of it was new."""
+    def _is_new(self, found: str | Finding) -> bool:
+        """Record the coverage of the last input, and return whether some of it was new."""
         new = self.pairs - self.seen
         self.seen |= new
-        said = re.sub(r"'.*?'|\d+|\(.*\)", "#", found)[-80:] if isinstance(found, str) else ""
-        if said in self._refusals or len(self._refusals) >= MOST_REFUSALS:
+        text = re.sub(r"'.*?'|\d+|\(.*\)", "#", found)[-80:] if isinstance(found, str) else ""
+        if text in self._refusals or len(self._refusals) >= MOST_REFUSALS:
             return bool(new)
-        self._refusals.add(said)
+        self._refusals.add(text)
         return True
 
     @property
     def pairs(self) -> set[tuple[int, int, int]]:
-        """Pairs of lines that the last input went, if it was watched."""
+        """Pairs of lines of the last input, if it was traced."""
         return self._watch.pairs
 
     @property
     def n_edges(self) -> int:
-        """Pairs of lines that inputs reached and the seed files had not."""
+        """Number of pairs of lines that inputs reached and the seed files had not."""
         return len(self.seen) - self.n_begun

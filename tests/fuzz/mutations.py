@@ -1,8 +1,8 @@
 """Changes to bytes, texts and JSON, each drawn from a random generator and nothing else.
 
 A *mutation* takes the bytes of an input and a ``random.Random`` and returns other bytes. It must
-work on any bytes at all, for its input has often been through others; one that understands a
-structure (``structures.py``) returns bytes in which the structure no longer is as they are.
+work on any bytes, because its input may have been through others; one that knows a structure
+(``structures.py``) falls back to plain changes of bytes where the structure is broken.
 """
 
 from __future__ import annotations
@@ -21,31 +21,18 @@ NUMBERS = (
     *(0, 1, 2, 3, 4, 7, 8, 16, 64, 127, 128, 255, 256, 1000, 4096, 32767, 32768, 65535, 65536),
     *(2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1),
 )
-"""Whole numbers at which formats and machines change their mind."""
+"""Integers at the limits of formats and machines."""
 
+_PLAIN = "nan inf -1 1e999 99999999999999999999 0x10 null {} [] \"\" ' \\u0000 %s <!-- --- !! &a *a"
 TOKENS = (
-    *(
-        b"\0",
-        b"\xff" * 4,
-        b"\n",
-        b"\r\n",
-        b" ",
-        b"\xef\xbb\xbf",
-        b"../",
-        b"/",
-        b"nan",
-        b"inf",
-        b"-1",
-    ),
-    *(b"1e999", b"99999999999999999999", b"0x10", b"null", b"{}", b"[]", b'""', b"'", b"\\u0000"),
-    *(b"\xed\xa0\x80", b"\xc3\x28", b"\x80\x04", b"%s", b"<!--", b"---", b"!!", b"&a", b"*a"),
+    *(b"\0", b"\xff" * 4, b"\n", b"\r\n", b" ", b"\xef\xbb\xbf", b"../", b"/"),
+    *(b"\xed\xa0\x80", b"\xc3\x28", b"\x80\x04", *_PLAIN.encode().split()),
 )
 DEEP = "\N{NULL}deep"
-_SIDES = "<>"
 
 
 def flip(data: bytes, rng: Random) -> bytes:
-    """Turn one bit over."""
+    """Flip one bit."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -53,15 +40,12 @@ def flip(data: bytes, rng: Random) -> bytes:
 
 
 def poke(data: bytes, rng: Random) -> bytes:
-    """Put one byte in the place of another."""
+    """Replace one byte."""
     if not data:
         return data
     at = rng.randrange(len(data))
-    return (
-        data[:at]
-        + bytes([rng.choice((0, 1, 0x20, 0x7F, 0x80, 0xFF, rng.randrange(256)))])
-        + (data[at + 1 :])
-    )
+    value = rng.choice((0, 1, 0x20, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    return data[:at] + bytes([value]) + data[at + 1 :]
 
 
 def number(data: bytes, rng: Random) -> bytes:
@@ -69,13 +53,22 @@ def number(data: bytes, rng: Random) -> bytes:
     size = rng.choice((2, 4, 8))
     if len(data) < size:
         return data
-    room = len(data) - size + 1
-    at = rng.randrange(min(room, 128) if rng.random() < 0.5 else room)
+    n_places = len(data) - size + 1
+    at = rng.randrange(min(n_places, 128) if rng.random() < 0.5 else n_places)
     value = rng.choice(NUMBERS)
     if rng.random() < 0.3:
         value = len(data) + rng.randrange(-16, 17)
     order = rng.choice(("little", "big"))
     return data[:at] + (value % (1 << 8 * size)).to_bytes(size, order) + data[at + size :]
+
+
+def number_in_front(data: bytes, rng: Random) -> bytes:
+    """Write a number over one of the first aligned ones: where sizes and types stand."""
+    at = 4 * rng.randrange(max(1, min(len(data) // 4, 24)))
+    if at + 4 > len(data):
+        return data
+    value = rng.choice(NUMBERS) if rng.random() < 0.5 else rng.randrange(20)
+    return data[:at] + (value % 2**32).to_bytes(4, "little") + data[at + 4 :]
 
 
 def cut(data: bytes, rng: Random) -> bytes:
@@ -84,7 +77,7 @@ def cut(data: bytes, rng: Random) -> bytes:
 
 
 def drop(data: bytes, rng: Random) -> bytes:
-    """Take a piece out."""
+    """Remove a piece."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -92,7 +85,7 @@ def drop(data: bytes, rng: Random) -> bytes:
 
 
 def repeat(data: bytes, rng: Random) -> bytes:
-    """Say a piece again, once or a thousand times."""
+    """Repeat a piece, once or a thousand times."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -101,7 +94,7 @@ def repeat(data: bytes, rng: Random) -> bytes:
 
 
 def insert(data: bytes, rng: Random) -> bytes:
-    """Put a word that formats know, or noise, somewhere."""
+    """Insert a token that formats know, or noise."""
     at = rng.randrange(len(data) + 1)
     piece = rng.choice(TOKENS) if rng.random() < 0.7 else rng.randbytes(rng.choice((1, 4, 16)))
     return data[:at] + piece + data[at:]
@@ -112,15 +105,9 @@ def swap(data: bytes, rng: Random) -> bytes:
     if len(data) < 4:
         return data
     size = rng.choice((1, 2, 4, 8, rng.randrange(1, 33)))
-    first, second = sorted(rng.randrange(len(data)) for _ in range(2))
-    first_end, second_end = min(first + size, second), second + size
-    return (
-        data[:first]
-        + data[second:second_end]
-        + data[first_end:second]
-        + data[first:first_end]
-        + data[second_end:]
-    )
+    a, b = sorted(rng.randrange(len(data)) for _ in range(2))
+    end = min(a + size, b)
+    return data[:a] + data[b : b + size] + data[end:b] + data[a:end] + data[b + size :]
 
 
 def digits(data: bytes, rng: Random) -> bytes:
@@ -140,6 +127,11 @@ BYTES: tuple[Mutation, ...] = (flip, flip, poke, number, number, cut, drop, repe
 TEXT: tuple[Mutation, ...] = (*BYTES, digits, digits, digits, insert)
 
 
+def change_bytes(data: bytes, rng: Random) -> bytes:
+    """Make one of the plain changes."""
+    return rng.choice(BYTES)(data, rng)
+
+
 def splice(data: bytes, other: bytes, rng: Random) -> bytes:
     """Begin as one input and end as another."""
     return data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
@@ -149,7 +141,7 @@ def splice(data: bytes, other: bytes, rng: Random) -> bytes:
 
 
 def odd_value(rng: Random) -> Any:
-    """Return a value that somebody may not have thought of."""
+    """Return a value that a reader may not expect."""
     return rng.choice(
         (
             *(None, True, False, 0, -1, 1, 1.5, -0.0, 1e308, float("nan"), float("inf"), 2**53 + 1),
@@ -160,10 +152,8 @@ def odd_value(rng: Random) -> Any:
 
 
 def _children(value: Any) -> list[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        return [(value, key) for key in value]
-    if isinstance(value, list):
-        return [(value, place) for place in range(len(value))]
+    if isinstance(value, dict | list):
+        return [(value, key) for key in (value if isinstance(value, dict) else range(len(value)))]
     return []
 
 
@@ -185,7 +175,8 @@ def change_value(value: Any, rng: Random) -> Any:
         holder[rng.choice(("", "x", "format", "..", str(key) + "x"))] = holder.pop(key)
     elif what == 2:
         other, name = rng.choice(places)
-        holder[key] = json.loads(json.dumps(other[name])) if _is_there(other, name) else None
+        exists = name in other if isinstance(other, dict) else name < len(other)
+        holder[key] = json.loads(json.dumps(other[name])) if exists else None
     elif what == 3 and isinstance(holder, list):
         holder.extend(holder[: rng.choice((1, 3, 100))])
     elif what == 4 and isinstance(holder[key], int | float) and holder[key] == holder[key]:
@@ -195,12 +186,8 @@ def change_value(value: Any, rng: Random) -> Any:
     return value
 
 
-def _is_there(holder: Any, key: Any) -> bool:
-    return key in holder if isinstance(holder, dict) else key < len(holder)
-
-
 def as_json(value: Any, rng: Random) -> bytes:
-    """Write a value as JSON, where the one called deep is deeper than Python goes."""
+    """Write a value as JSON, with ``DEEP`` as brackets deeper than Python recurses."""
     text = json.dumps(value)
     depth = rng.choice((10, 900, 3000, 20000))
     mark = json.dumps(DEEP)
@@ -221,7 +208,7 @@ def change_json(data: bytes, rng: Random) -> bytes:
 
 
 def change_json_line(data: bytes, rng: Random) -> bytes:
-    """Change one line of a text whose lines are JSON: its value, its place or its end."""
+    """Change one line of JSON lines: its value, its place or its end."""
     lines = data.split(b"\n")
     at = rng.randrange(len(lines))
     if rng.random() < 0.8:
@@ -231,11 +218,8 @@ def change_json_line(data: bytes, rng: Random) -> bytes:
     return b"\n".join(lines)
 
 
-# -- one mutation of many --------------------------------------------------------------------------
-
-
 def mixed(*structured: Mutation, plain: Sequence[Mutation] = BYTES, share: float = 0.6) -> Mutation:
-    """Return a mutation that takes one of the structured ones, or else one of the plain."""
+    """Return a mutation that makes one of the structured changes, or else one of the plain."""
 
     def change(data: bytes, rng: Random) -> bytes:
         if structured and rng.random() < share:

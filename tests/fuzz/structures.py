@@ -1,8 +1,7 @@
-"""Changes to files that have a structure, with everything that guards it made right again.
+"""Changes to files that have a structure, with valid lengths, checksums and digests.
 
-A flipped bit in a file with a checksum tells of the checksum alone. These mutations take the
-structure apart, change one part, and put it together with fresh lengths, sums and digests, so that
-what lies behind the guard is reached.
+A flipped bit in a file with a checksum tests the checksum alone. These mutations take the structure
+apart, change one part, and put it together again, so that the code behind the checksum is reached.
 """
 
 from __future__ import annotations
@@ -27,11 +26,12 @@ from tests.fuzz.mutations import (
     BYTES,
     LONGEST,
     NUMBERS,
-    TEXT,
     Mutation,
     as_json,
+    change_bytes,
     change_value,
     mixed,
+    number_in_front,
     odd_value,
 )
 
@@ -42,13 +42,13 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     """Return files as one input."""
     pieces = [struct.pack("<I", len(files))]
     for name, content in files.items():
-        called = name.encode("utf-8", "surrogateescape")
-        pieces += [struct.pack("<II", len(called), len(content)), called, content]
+        encoded = name.encode("utf-8", "surrogateescape")
+        pieces += [struct.pack("<II", len(encoded), len(content)), encoded, content]
     return b"".join(pieces)
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
-    """Return the files of an input; whatever does not fit is left out."""
+    """Return the files of an input; what does not fit is left out."""
     files: dict[str, bytes] = {}
     at = 4
     for _ in range(int.from_bytes(data[:4], "little")):
@@ -87,22 +87,23 @@ def in_files(kinds: Mapping[str, Mutation], *whole: Mutation) -> Mutation:
 
 # -- NumPy -----------------------------------------------------------------------------------------
 
-_DTYPES = ("<f4", "<f8", "|u1", "<i8", "<u8", ">f4", "|O", "|b1", "<c8", "<U3", "|S4", "|V4", "<f2")
-_DTYPES += ("<M8[s]", "<U4000000", "|S0", "<f16", "f4", "", "x", "(3,)<f4", "<i4,<f4")
+_DTYPES = "<f4 <f8 |u1 <i8 <u8 >f4 |O |b1 <c8 <U3 |S4 |V4 <f2 <M8[s] <U4000000 |S0 <f16 f4 x"
+_DTYPES += " (3,)<f4 <i4,<f4"
+_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x04\x00", b"\x00\x01")
 
 
 def npy_parts(data: bytes) -> tuple[bytes, dict[str, Any], bytes]:
     """Return magic, header and values of a ``.npy``, or raise ValueError."""
     if data[:6] != b"\x93NUMPY":
         raise ValueError("no .npy")
-    width = 2 if data[6:7] == b"\x01" else 4
-    size = int.from_bytes(data[8 : 8 + width], "little")
+    start = 10 if data[6:7] == b"\x01" else 12
+    end = start + int.from_bytes(data[8:start], "little")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        header = ast.literal_eval(data[8 + width : 8 + width + size].decode("latin-1"))
+        header = ast.literal_eval(data[start:end].decode("latin-1"))
     if not isinstance(header, dict):
         raise ValueError("no header")
-    return data[:8], header, data[8 + width + size :]
+    return data[:8], header, data[end:]
 
 
 def npy_bytes(magic: bytes, text: str, values: bytes) -> bytes:
@@ -115,14 +116,14 @@ def npy_bytes(magic: bytes, text: str, values: bytes) -> bytes:
 
 
 def change_npy(data: bytes, rng: Random) -> bytes:
-    """Change dtype, shape, order or version of a ``.npy``; its length may follow."""
+    """Change dtype, shape, order, version or values of a ``.npy``; its length may follow."""
     try:
         magic, header, values = npy_parts(data)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return rng.choice(BYTES)(data, rng)
+        return change_bytes(data, rng)
     what = rng.randrange(7)
     if what == 0:
-        header["descr"] = rng.choice(_DTYPES)
+        header["descr"] = rng.choice(("", *_DTYPES.split()))
     elif what == 1:
         header["fortran_order"] = rng.choice((True, False, 1, "no", None))
     elif what in (2, 3):
@@ -135,27 +136,22 @@ def change_npy(data: bytes, rng: Random) -> bytes:
         if what == 3:
             values = _as_long_as(header, values)
     elif what == 4:
-        magic = magic[:6] + rng.choice(
-            (b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x04\x00", b"\x00\x01")
-        )
+        magic = magic[:6] + rng.choice(_VERSIONS)
     elif what == 5:
-        values = rng.choice(BYTES)(values, rng)
+        values = change_bytes(values, rng)
     else:
         depth = rng.choice((50, 200, 5000))
-        text = rng.choice(
-            (
-                repr({**header, "extra": 1}),
-                repr({k: v for k, v in header.items() if k != rng.choice(list(header) or [0])}),
-                repr(header) + "+" * 50,
-                "{'descr': '<f4', 'fortran_order': False, 'shape': "
-                + "(" * depth
-                + ")" * depth
-                + "}",
-                repr(header)[:-1] + "L}",
-                "-" * depth + "1",
-            )
+        nested = "(" * depth + ")" * depth
+        dropped = rng.choice(list(header) or [0])
+        texts = (
+            repr({**header, "extra": 1}),
+            repr({k: v for k, v in header.items() if k != dropped}),
+            repr(header) + "+" * 50,
+            f"{{'descr': '<f4', 'fortran_order': False, 'shape': {nested}}}",
+            repr(header)[:-1] + "L}",
+            "-" * depth + "1",
         )
-        return npy_bytes(magic, text, values)
+        return npy_bytes(magic, rng.choice(texts), values)
     return npy_bytes(magic, repr(header), values)
 
 
@@ -174,56 +170,22 @@ def _as_long_as(header: Mapping[str, Any], values: bytes) -> bytes:
 
 # -- archives --------------------------------------------------------------------------------------
 
-_NAMES = (
-    "../x.npy",
-    "/x.npy",
-    "x/../../y.npy",
-    "C:\\x.npy",
-    "words.npy",
-    "",
-    "schema.json",
-    "a" * 300,
-)
+_NAMES = ("../x.npy", "/x.npy", "x/../../y.npy", "C:\\x.npy", "words.npy", "", "schema.json")
+_NAMES += ("a" * 300,)
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 
 
-def change_zip(inner: Mutation) -> Mutation:
-    """Return a mutation of an archive: a member's content, name, packing or number."""
-
-    def change(data: bytes, rng: Random) -> bytes:
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                entries = archive.infolist()
-                if sum(entry.file_size for entry in entries) > 16 * LONGEST:
-                    raise ValueError("too much")
-                members = [(e.filename, archive.read(e), e.compress_type) for e in entries]
-        except Exception:
-            # Whatever zipfile makes of bytes that are no archive.
-            return rng.choice(BYTES)(data, rng)
-        if not members:
-            return data
-        at = rng.randrange(len(members))
-        name, content, packing = members[at]
-        what = rng.randrange(9)
-        if what < 5:
-            content = inner(content, rng)[:LONGEST]
-        elif what == 5:
-            name = rng.choice(_NAMES)
-        elif what == 6:
-            packing = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2))
-            if rng.random() < 0.3:
-                content += bytes(rng.choice((1 << 12, 1 << 18)))
-        elif what == 7:
-            members.insert(rng.randrange(len(members) + 1), (name, inner(content, rng), packing))
-        members[at] = (name, content, packing)
-        if what == 8:
-            del members[at]
-        return _crooked(zip_bytes(members), rng)
-
-    return change
+def zip_members(data: bytes) -> list[tuple[str, bytes, int]]:
+    """Return name, content and packing of the members of an archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > 16 * LONGEST:
+            raise ValueError("too large")
+        return [(e.filename, archive.read(e), e.compress_type) for e in entries]
 
 
 def zip_bytes(members: list[tuple[str, bytes, int]]) -> bytes:
-    """Return an archive of these members, the same bytes on any day."""
+    """Return an archive of these members, the same bytes at any time."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w") as archive:
         warnings.simplefilter("ignore")
@@ -234,24 +196,53 @@ def zip_bytes(members: list[tuple[str, bytes, int]]) -> bytes:
     return buffer.getvalue()
 
 
-def _crooked(data: bytes, rng: Random) -> bytes:
-    """Sometimes let the table of contents say another size than the member."""
-    at = data.rfind(b"PK\1\2")
-    if at < 0 or rng.random() < 0.85:
-        return data
-    field = at + rng.choice((10, 16, 20, 24, 42))
-    value = rng.choice(NUMBERS) % 2**32
-    return data[:field] + value.to_bytes(4, "little") + data[field + 4 :]
+def change_zip(inner: Mutation) -> Mutation:
+    """Return a mutation of an archive: a member's content, name, packing or number."""
+
+    def change(data: bytes, rng: Random) -> bytes:
+        try:
+            members = zip_members(data)
+        except Exception:
+            # zipfile raises almost anything for bytes that are no archive.
+            return change_bytes(data, rng)
+        if not members:
+            return data
+        at = rng.randrange(len(members))
+        name, content, packing = members[at]
+        what = rng.randrange(9)
+        if what < 5:
+            content = inner(content, rng)[:LONGEST]
+        elif what == 5:
+            name = rng.choice(_NAMES)
+        elif what == 6:
+            packing = rng.choice(_PACKINGS)
+            if rng.random() < 0.3:
+                content += bytes(rng.choice((1 << 12, 1 << 18)))
+        elif what == 7:
+            members.insert(rng.randrange(len(members) + 1), (name, inner(content, rng), packing))
+        members[at] = (name, content, packing)
+        if what == 8:
+            del members[at]
+        changed = zip_bytes(members)
+        at = changed.rfind(b"PK\1\2")
+        if at < 0 or rng.random() < 0.85:
+            return changed
+        # The table of contents says another size than the member.
+        field = at + rng.choice((10, 16, 20, 24, 42))
+        value = rng.choice(NUMBERS) % 2**32
+        return changed[:field] + value.to_bytes(4, "little") + changed[field + 4 :]
+
+    return change
 
 
 def change_gzip(inner: Mutation) -> Mutation:
-    """Return a mutation of what is inside a gzip file."""
+    """Return a mutation of the content of a gzip file."""
 
     def change(data: bytes, rng: Random) -> bytes:
         try:
             content = zlib.decompressobj(31).decompress(data, 4 * LONGEST)
         except zlib.error:
-            return rng.choice(BYTES)(data, rng)
+            return change_bytes(data, rng)
         if rng.random() < 0.02:
             content += b" " * rng.choice((1 << 16, 1 << 16, 1 << 21))
         packed = gzip.compress(inner(content, rng), 1, mtime=0)
@@ -262,61 +253,57 @@ def change_gzip(inner: Mutation) -> Mutation:
 
 # -- safetensors -----------------------------------------------------------------------------------
 
+_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "U64": "<u8", "U8": "|u1", "I32": "<i4"}
+
 
 def change_safetensors(data: bytes, rng: Random) -> bytes:
-    """Change the header or the tensors of a safetensors file, and sign it again if it was signed.
-
-    One file in five keeps the digest that it had, which its reader then must refuse.
-    """
+    """Change the header or the tensors of a safetensors file; in four of five, sign it again."""
     size = int.from_bytes(data[:8], "little")
     try:
         header = json.loads(data[8 : 8 + size])
     except (ValueError, RecursionError):
-        return rng.choice(BYTES)(data, rng)
-    body = data[8 + size :]
+        return change_bytes(data, rng)
     if not isinstance(header, dict):
-        return rng.choice(BYTES)(data, rng)
+        return change_bytes(data, rng)
+    body = data[8 + size :]
     what = rng.randrange(4)
-    told = header.get("__metadata__")
+    metadata = header.get("__metadata__")
     if what == 0:
-        body = rng.choice(BYTES)(body, rng)
-    elif what == 1 and isinstance(told, dict) and told:
-        name = rng.choice(sorted(told, key=str))
+        body = change_bytes(body, rng)
+    elif what == 1 and isinstance(metadata, dict) and metadata:
+        name = rng.choice(sorted(metadata, key=str))
         try:
-            value = json.loads(told[name])
-            told[name] = as_json(change_value(value, rng), rng).decode("utf-8", "replace")
+            value = json.loads(metadata[name])
+            metadata[name] = as_json(change_value(value, rng), rng).decode("utf-8", "replace")
         except (ValueError, TypeError, RecursionError):
-            told[name] = odd_value(rng) if rng.random() < 0.5 else str(odd_value(rng))
+            metadata[name] = odd_value(rng) if rng.random() < 0.5 else str(odd_value(rng))
     else:
         header = change_value(header, rng)
     if rng.random() < 0.8:
-        header = signed(header, body)
+        _sign(header, body)
     try:
         text = as_json(header, rng)
     except RecursionError:
-        return rng.choice(BYTES)(data, rng)
+        return change_bytes(data, rng)
     return len(text).to_bytes(8, "little") + text + body
 
 
-def signed(header: Any, body: bytes) -> Any:
-    """Return a header with the digest that bowsaw's own files carry."""
-    told = header.get("__metadata__") if isinstance(header, dict) else None
-    if not isinstance(told, dict) or "digest" not in told:
-        return header
-    kinds = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "U64": "<u8", "U8": "|u1", "I32": "<i4"}
+def _sign(header: Any, body: bytes) -> None:
+    """Renew the digest that bowsaw's own files carry, where there is one."""
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    if not isinstance(metadata, dict) or "digest" not in metadata:
+        return
     try:
-        metadata = {name: text for name, text in told.items() if name != "digest"}
-        found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+        rest = {name: text for name, text in metadata.items() if name != "digest"}
+        found = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
         for name in sorted(set(header) - {"__metadata__"}):
             about = header[name]
             start, end = about["data_offsets"]
-            shape = tuple(about["shape"])
-            found.update(f"{name} {kinds[about['dtype']]} {shape}".encode())
+            found.update(f"{name} {_TYPES[about['dtype']]} {tuple(about['shape'])}".encode())
             found.update(body[start:end])
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
-        return header
-    told["digest"] = found.hexdigest()
-    return header
+        return
+    metadata["digest"] = found.hexdigest()
 
 
 # -- SQLite ----------------------------------------------------------------------------------------
@@ -326,80 +313,80 @@ _VALUES += ("ok", "pending", "set-aside", "0" * 16, "uint8", b"\0", "é\ud7ff", 
 
 
 def change_sqlite(sign: Any = None) -> Mutation:
-    """Return a mutation of a database by SQL; ``sign`` then makes it look untouched."""
+    """Return a mutation of a database by SQL; ``sign`` then renews its fingerprint."""
 
     def change(data: bytes, rng: Random) -> bytes:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             try:
                 connection.deserialize(data)
-                # A table that was made endless must not keep the one who makes the next.
+                # A view without end must not stop the next mutation.
                 connection.set_progress_handler(lambda: 1, 50_000)
                 _change_table(connection, rng)
                 if sign is not None and rng.random() < 0.7:
                     sign(connection)
                 return connection.serialize()
             except (sqlite3.Error, ValueError, OverflowError, MemoryError, RecursionError):
-                # Of no bytes at all SQLite says that there is no memory.
-                return rng.choice(BYTES)(data, rng)
+                # For no bytes at all SQLite reports a lack of memory.
+                return change_bytes(data, rng)
 
     return change
 
 
 def _change_table(connection: sqlite3.Connection, rng: Random) -> None:
-    connection.execute("PRAGMA writable_schema = ON")
-    names = [
-        n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-    ]
-    table = rng.choice(names or ["none"])
-    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-    n_rows = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+    run = connection.execute
+    run("PRAGMA writable_schema = ON")
+    tables = [name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    table = rng.choice(tables or ["none"])
+    columns = [row[1] for row in run(f"PRAGMA table_info({table})")]
+    n_rows = run(f"SELECT count(*) FROM {table}").fetchone()[0]
     column, row = rng.choice(columns or ["none"]), rng.randrange(n_rows + 1)
-    where = (
-        f"rowid = {row}"
-        if "value" not in columns
-        else f"name IN (SELECT name FROM {table} LIMIT 1 OFFSET {row})"
-    )
+    where = f"rowid = {row}"
+    if "value" in columns:
+        where = f"name IN (SELECT name FROM {table} LIMIT 1 OFFSET {row})"
     what = rng.randrange(12)
     if what == 0:
-        connection.execute(f"DELETE FROM {table} WHERE {where}")
+        run(f"DELETE FROM {table} WHERE {where}")
     elif what == 1:
-        connection.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
+        run(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
     elif what == 2:
-        connection.execute(rng.choice((f"DROP TABLE {table}", f"ALTER TABLE {table} RENAME TO x")))
+        run(rng.choice((f"DROP TABLE {table}", f"ALTER TABLE {table} RENAME TO x")))
     elif what == 3:
         endless = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)"
-        view = f"CREATE VIEW {table} AS {endless} SELECT i AS name, i AS value FROM n"
-        connection.execute(f"ALTER TABLE {table} RENAME TO was_{table}")
-        connection.execute(view)
+        run(f"ALTER TABLE {table} RENAME TO was_{table}")
+        run(f"CREATE VIEW {table} AS {endless} SELECT i AS name, i AS value FROM n")
     elif what in (4, 5) and "value" in columns:
-        text = connection.execute(f"SELECT value FROM {table} WHERE {where}").fetchone()
-        value = change_value(json.loads(text[0]), rng) if text and _is_json(text[0]) else "7"
+        text = run(f"SELECT value FROM {table} WHERE {where}").fetchone()
+        try:
+            value = change_value(json.loads(text[0]), rng)
+        except (ValueError, TypeError, RecursionError):
+            value = "7"
         new = as_json(value, rng).decode("utf-8", "replace")
-        connection.execute(f"UPDATE {table} SET value = ? WHERE {where}", (new,))
+        run(f"UPDATE {table} SET value = ? WHERE {where}", (new,))
     else:
-        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (rng.choice(_VALUES),))
+        run(f"UPDATE {table} SET {column} = ? WHERE {where}", (rng.choice(_VALUES),))
 
 
-def _is_json(text: object) -> bool:
+# -- chunks: PNG and MATLAB ------------------------------------------------------------------------
+
+
+def _recompressed(content: bytes, rng: Random, ways: tuple[Mutation, ...] = BYTES) -> bytes:
+    """Change what is compressed inside a chunk, or the chunk itself where nothing is."""
     try:
-        json.loads(text)  # type: ignore[arg-type]
-    except (ValueError, TypeError, RecursionError):
-        return False
-    return True
-
-
-# -- pictures --------------------------------------------------------------------------------------
+        plain = zlib.decompressobj().decompress(content, LONGEST)
+    except zlib.error:
+        return rng.choice(ways)(content, rng)
+    return zlib.compress(rng.choice(ways)(plain, rng))
 
 
 def change_png(data: bytes, rng: Random) -> bytes:
-    """Change, repeat, drop or swap a chunk of a PNG, with its sum made right."""
+    """Change, repeat or drop a chunk of a PNG, with valid checksums."""
     chunks, at = [], 8
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
         chunks.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
         at += 12 + length
     if not chunks:
-        return rng.choice(BYTES)(data, rng)
+        return change_bytes(data, rng)
     at = rng.randrange(len(chunks))
     kind, content = chunks[at]
     what = rng.randrange(6)
@@ -410,16 +397,9 @@ def change_png(data: bytes, rng: Random) -> bytes:
     elif what == 2:
         extra = rng.choice((b"tRNS", b"eXIf", b"PLTE", b"IDAT", b"IEND", b"acTL", b"sBIT"))
         chunks.insert(1, (extra, rng.randbytes(rng.choice((0, 1, 2, 6, 12)))))
-    elif kind == b"IDAT" and what == 3:
-        try:
-            content = zlib.compress(
-                rng.choice(BYTES)(zlib.decompressobj().decompress(content, LONGEST), rng)
-            )
-        except zlib.error:
-            content = rng.choice(BYTES)(content, rng)
-        chunks[at] = (kind, content)
     else:
-        chunks[at] = (kind, rng.choice(BYTES)(content, rng))
+        inside = kind == b"IDAT" and what == 3
+        chunks[at] = (kind, (_recompressed if inside else change_bytes)(content, rng))
     pieces = [data[:8]]
     for kind, content in chunks:
         pieces += [len(content).to_bytes(4, "big"), kind, content]
@@ -427,45 +407,24 @@ def change_png(data: bytes, rng: Random) -> bytes:
     return b"".join(pieces)
 
 
-# -- MATLAB ----------------------------------------------------------------------------------------
-
-
 def change_mat(data: bytes, rng: Random) -> bytes:
-    """Change an element of a MATLAB 5 file, inside its packing, with the lengths made right."""
+    """Change an element of a MATLAB 5 file, inside its compression, with valid lengths."""
     elements, at = [], 128
     while at + 8 <= len(data):
         kind, size = struct.unpack_from("<II", data, at)
         elements.append((kind, data[at + 8 : at + 8 + size]))
         at += 8 + size
     if not elements:
-        return rng.choice(BYTES)(data, rng)
+        return change_bytes(data, rng)
     at = rng.randrange(len(elements))
     kind, content = elements[at]
-    packed = kind == 15
-    if packed:
-        try:
-            content = zlib.decompressobj().decompress(content, LONGEST)
-        except zlib.error:
-            packed = False
-    content = rng.choice((*BYTES, number_in_front, number_in_front))(content, rng)
-    if packed and rng.random() < 0.95:
-        content = zlib.compress(content)
-    elements[at] = (kind, content)
+    ways = (*BYTES, number_in_front, number_in_front)
+    compressed = kind == 15 and rng.random() < 0.95
+    changed = _recompressed(content, rng, ways) if compressed else rng.choice(ways)(content, rng)
+    elements[at] = (kind, changed)
     if rng.random() < 0.1:
         elements.append(rng.choice(elements))
     pieces = [data[:128]]
     for kind, content in elements:
         pieces += [struct.pack("<II", kind, len(content)), content]
     return b"".join(pieces)
-
-
-def number_in_front(data: bytes, rng: Random) -> bytes:
-    """Write a number over one of the first aligned ones: where sizes and kinds stand."""
-    at = 4 * rng.randrange(max(1, min(len(data) // 4, 24)))
-    if at + 4 > len(data):
-        return data
-    value = rng.choice(NUMBERS) if rng.random() < 0.5 else rng.randrange(20)
-    return data[:at] + (value % 2**32).to_bytes(4, "little") + data[at + 4 :]
-
-
-XML_OR_YAML: Mutation = mixed(plain=TEXT)

@@ -1,8 +1,7 @@
-"""The command line: options that nobody meant, on files that nobody should have.
+"""The command line: mutated options on mutated files.
 
-An input is a list of words, and files that stand beside right ones in the folder where they are
-typed. Paths are kept inside that folder, and numbers of steps small: asking for much work is no
-mistake.
+An input is a list of words, and two files that lie beside valid ones in the working folder. Paths
+are kept inside that folder, and numbers of steps small: asking for much work is no mistake.
 """
 
 from __future__ import annotations
@@ -21,17 +20,10 @@ from unittest.mock import patch
 
 from tests.fuzz.engine import Reader
 from tests.fuzz.mutations import change_json, mixed
-from tests.fuzz.structures import (
-    change_npy,
-    change_safetensors,
-    change_zip,
-    in_files,
-    pack,
-    unpack,
-)
+from tests.fuzz.structures import change_npy, change_safetensors, change_zip, in_files, pack, unpack
+from tests.fuzz.subjects.codebooks import classifier
 from tests.fuzz.subjects.runs import run_seeds
-from tests.fuzz.subjects.stores import fill, write_pictures
-from tests.fuzz.subjects.vocabularies import classifier
+from tests.fuzz.subjects.stores import files_in, fill, write_images
 
 from bowsaw.cli.main import COMMANDS, INTERRUPTED, TERMINATED, main, parser
 from bowsaw.errors import BowsawError
@@ -63,74 +55,38 @@ _COMMANDS = (
     "--version",
     "train --help",
 )
+_FILES = """a.store pets book.safetensors model.safetensors in.safetensors in.npz run new.store
+    new.safetensors new.npz new.h new.yml . pets/cats/none.png no"""
+_OPTIONS = """-o --output -q --json --debug --help -j --part --seed --split --words --keep --coding
+    --sharpness --perplexity --train --overwrite --strict"""
+_VALUES = """0 1 2 3 -1 1.5 nan inf 1e999 - -- = ٣ 1_0 0x3 999999999999999999999 all auto soft
+    codebook test %s {} @a rows columns"""
 _WORDS = (
-    *COMMANDS,
-    *(
-        "a.store",
-        "pets",
-        "book.safetensors",
-        "model.safetensors",
-        "in.safetensors",
-        "in.npz",
-        "run",
-    ),
-    *(
-        "new.store",
-        "new.safetensors",
-        "new.npz",
-        "new.h",
-        "new.yml",
-        ".",
-        "pets/cats/none.png",
-        "no",
-    ),
-    *("-o", "--output", "-q", "--json", "--debug", "--help", "-j", "--part", "--seed", "--split"),
-    *("--words", "--keep", "--coding", "--sharpness", "--perplexity", "--train", "--overwrite"),
-    *(
-        "0",
-        "1",
-        "2",
-        "3",
-        "-1",
-        "1.5",
-        "nan",
-        "inf",
-        "1e999",
-        "",
-        " ",
-        "-",
-        "--",
-        "=",
-        "٣",
-        "\ud800",
-    ),
-    *("\ud800", "1_0", "0x3", "999999999999999999999", "all", "auto", "soft", "codebook", "test"),
-    *("a\nb", "a" * 300, "\x1b[2J", "%s", "{}", "@a", "rows", "columns", "--strict", "--overwrite"),
+    *(*COMMANDS, *_FILES.split(), *_OPTIONS.split(), *_VALUES.split()),
+    *("", " ", "\ud800", "\ud800", "a\nb", "a" * 300, "\x1b[2J"),
 )
 _WORK = {"--steps", "--splits", "--folds", "--refine", "--max-iter", "--moves", "--sample"}
-_WORK |= {"-j", "--jobs", "--effort"}
+_WORK |= {"-j", "--jobs"}
 
 
 @cache
 def _base() -> dict[str, bytes]:
-    """The right files."""
+    """The valid files."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        write_pictures(folder / "pets", n_each=4)
-        typed = (
+        write_images(folder / "pets", n_each=4)
+        lines = (
             f"extract {folder}/pets -o {folder}/a.store -j 1",
             f"train {folder}/a.store --words 4 -o {folder}/book.safetensors -j 1",
             f"encode {folder}/book.safetensors {folder}/a.store -o {folder}/in.npz -j 1",
         )
-        for line in typed:
+        for line in lines:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 assert main([*line.split(), "-q"]) == 0
-        (folder / "run").mkdir()
         fill(unpack(run_seeds(details=False)[0]), folder / "run")
         (folder / "model.safetensors").write_bytes(classifier())
         (folder / "in.safetensors").write_bytes((folder / "book.safetensors").read_bytes())
-        found = sorted(p for p in folder.rglob("*") if p.is_file())
-        return {p.relative_to(folder).as_posix(): p.read_bytes() for p in found}
+        return files_in(folder)
 
 
 @cache
@@ -142,81 +98,36 @@ def _seeds() -> list[bytes]:
 def _change_words(data: bytes, rng: Random) -> bytes:
     """Replace, leave out, repeat or add a word."""
     try:
-        typed = json.loads(data)
-        assert isinstance(typed, list)
+        words = json.loads(data)
+        assert isinstance(words, list)
     except (ValueError, AssertionError, RecursionError):
         return b"[]"
-    at = rng.randrange(len(typed) + 1)
+    at = rng.randrange(len(words) + 1)
     what = rng.randrange(5)
     if what == 0:
-        typed.insert(at, rng.choice(_WORDS))
+        words.insert(at, rng.choice(_WORDS))
     elif what == 1:
-        typed += rng.choice(_COMMANDS).split()[1:][: rng.randrange(1, 5)]
-    elif at < len(typed):
+        words += rng.choice(_COMMANDS).split()[1:][: rng.randrange(1, 5)]
+    elif at < len(words):
         if what == 2:
-            del typed[at]
+            del words[at]
         elif what == 3:
-            typed.insert(rng.randrange(len(typed)), typed[at])
+            words.insert(rng.randrange(len(words)), words[at])
         else:
-            typed[at] = rng.choice(_WORDS)
-    return json.dumps(typed).encode()
+            words[at] = rng.choice(_WORDS)
+    return json.dumps(words).encode()
 
 
-def _tamed(typed: list[str]) -> list[str]:
+def _bounded(words: list[str]) -> list[str]:
     """Keep paths in the folder and work small."""
-    words = []
-    for word in typed:
-        before = words[-1] if words else ""
+    found: list[str] = []
+    for word in words:
         if "\0" in word or word.startswith("/") or ".." in word or word == "--scheduler":
             continue
         digits = word.lstrip("+-").replace("_", "")
         many = digits.isdecimal() and int(digits) > 3
-        words.append("3" if many and before in _WORK else word)
-    return words
-
-
-_state: dict[Path, dict[str, tuple[int, int]]] = {}
-
-
-def _restore(folder: Path) -> None:
-    """Put right whatever the last command has changed in the folder."""
-    known = _state.setdefault(folder, {})
-    base = _base()
-    there = _kept(str(folder), "", known)
-    for name in base.keys() - there:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base[name])
-        info = path.stat()
-        known[name] = (info.st_size, info.st_mtime_ns)
-
-
-def _kept(folder: str, within: str, known: dict[str, tuple[int, int]]) -> set[str]:
-    """Remove what does not belong there, and return the names of the files that are as they were.
-
-    Folders go, too: one that a command has left would change what the next one does.
-    """
-    there = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = within + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if name in _folders():
-                    there |= _kept(entry.path, f"{name}/", known)
-                else:
-                    shutil.rmtree(entry.path)
-            elif name not in _base():
-                os.unlink(entry.path)  # noqa: PTH108 - half the time of Path
-            else:
-                info = entry.stat()
-                if known.get(name) == (info.st_size, info.st_mtime_ns):
-                    there.add(name)
-    return there
-
-
-@cache
-def _folders() -> set[str]:
-    return {parent.as_posix() for name in _base() for parent in Path(name).parents}
+        found.append("3" if many and found and found[-1] in _WORK else word)
+    return found
 
 
 _parser_of = cache(parser)
@@ -228,45 +139,41 @@ def _parser(*chosen: str) -> argparse.ArgumentParser:
 
 
 def _read(data: bytes, folder: Path) -> tuple[int, str] | None:
-    place = folder / "typing"
-    place.mkdir(exist_ok=True)
-    _restore(place)
+    place = folder / "working"
+    shutil.rmtree(place, ignore_errors=True)
     files = unpack(data)
-    for name in ("in.npz", "in.safetensors"):
-        if files.get(name) != _base()[name]:
-            (place / name).write_bytes(files.get(name, b""))
+    inputs = {name: files.get(name, b"") for name in ("in.npz", "in.safetensors")}
+    for name, content in {**_base(), **inputs}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
     try:
-        typed = [str(word) for word in json.loads(files.get("argv", b"[]"))]
+        words = _bounded([str(word) for word in json.loads(files.get("argv", b"[]"))])
     except (ValueError, TypeError, RecursionError):
-        typed = []
+        words = []
     out, err = io.StringIO(), io.StringIO()
     before = Path.cwd()
     os.chdir(place)
     try:
-        with (
-            redirect_stdout(out),
-            redirect_stderr(err),
-            patch("bowsaw.cli.main.parser", _parser),
-        ):
-            code = main(_tamed(typed))
+        with redirect_stdout(out), redirect_stderr(err), patch("bowsaw.cli.main.parser", _parser):
+            code = main(words)
     except SystemExit as leaving:
         code = int(leaving.code or 0)
     except (BowsawError, OSError):
-        # What is asked for with --debug: Python then shows where the error was raised.
-        if "--debug" not in typed:
+        # With --debug Python shows where the error was raised.
+        if "--debug" not in words:
             raise
         return None
     finally:
         os.chdir(before)
     if code in (INTERRUPTED, TERMINATED):
-        # The signal was for the search; the command had caught it.
+        # The signal was for the search; the command has caught it.
         raise KeyboardInterrupt
-    said = err.getvalue()
-    assert "Traceback" not in said + out.getvalue(), said[-500:]
+    text = err.getvalue()
+    assert "Traceback" not in text + out.getvalue(), text[-500:]
     if code:
-        lines = said.strip().splitlines()
+        lines = text.strip().splitlines()
         assert 1 <= code <= 9, f"exit code {code}"
-        assert not typed or not _tamed(typed) or (lines and lines[-1].startswith("bowsaw: ")), said
+        assert not words or (lines and lines[-1].startswith("bowsaw: ")), text
         return None
     return code, out.getvalue()
 

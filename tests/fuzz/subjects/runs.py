@@ -1,4 +1,4 @@
-"""Evaluations and the records of runs, and the page that is made of them."""
+"""The records of runs, and the page that is made from them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,20 @@ from unittest.mock import patch
 from tests.fuzz.engine import Reader
 from tests.fuzz.mutations import change_json, change_json_line, mixed
 from tests.fuzz.structures import in_files, pack, unpack
-from tests.fuzz.subjects.stores import fill
+from tests.fuzz.subjects.stores import files_in, fill
 from tests.report.made_run import WORDS, made_run
 
 from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.result import Evaluation
 from bowsaw.report.page import write_page
 
-_FILES = ("run.json", "cells.jsonl", "probes.jsonl", "details.jsonl")
 _WAYS = {".jsonl": mixed(change_json_line, share=0.9), ".json": mixed(change_json, share=0.9)}
-
-
-def _packed(folder: Path) -> bytes:
-    return pack({n: (folder / n).read_bytes() for n in _FILES if (folder / n).exists()})
-
-
 _STEPS, _POINTS = 24, 12
 
 
-def _thinned(data: bytes) -> bytes:
-    """Keep the first cells, and one short line of each kind of detail.
-
-    A small run is read sooner, and a change is more often one to its structure than to one of
-    a thousand numbers.
-    """
-    files = unpack(data)
+def _thinned(files: dict[str, bytes]) -> bytes:
+    """Keep the first cells and one short line of each kind of detail, to be read sooner."""
+    files = {name: content for name, content in files.items() if name.endswith((".json", ".jsonl"))}
     files["cells.jsonl"] = b"".join(files["cells.jsonl"].splitlines(keepends=True)[:2])
     if "details.jsonl" in files:
         kinds: dict[str, Any] = {}
@@ -70,29 +58,22 @@ def run_seeds(*, details: bool) -> list[bytes]:
                 methods=["full", method],
                 raw=None if large else (),
             )
-            found.append(_thinned(_packed(run)))
+            found.append(_thinned(files_in(run)))
     return found
 
 
-def _in_folder(data: bytes, folder: Path) -> Path:
-    place = folder / "run"
-    place.mkdir(exist_ok=True)
-    fill(unpack(data), place)
-    return place
-
-
 def _read_records(data: bytes, folder: Path) -> Run:
-    return read_run(_in_folder(data, folder))
+    return read_run(fill(unpack(data), folder / "run"))
 
 
 def _check_records(data: bytes, found: Run, folder: Path) -> None:
     assert found.about == json.loads(unpack(data)["run.json"]) or "NaN" in str(data)
-    lines = unpack(data).get("cells.jsonl", b"").count(b"\n")
-    assert len(found.cells) <= lines
+    assert len(found.cells) <= unpack(data).get("cells.jsonl", b"").count(b"\n")
 
 
 def _read_page(data: bytes, folder: Path) -> str:
-    return write_page(_in_folder(data, folder), folder / "page.html").read_text("utf-8")
+    run = fill(unpack(data), folder / "run")
+    return write_page(run, folder / "page.html").read_text("utf-8")
 
 
 def _check_page(data: bytes, found: str, folder: Path) -> None:
@@ -100,63 +81,19 @@ def _check_page(data: bytes, found: str, folder: Path) -> None:
     assert found.count("<script") == found.count("</script"), "a record has ended a script"
 
 
-@cache
-def _evaluation_seeds() -> list[bytes]:
-    record: Any = {
-        "split": 0,
-        "mapping": "sqrt",
-        "accuracy": 0.75,
-        "class_accuracy": [1.0, 0.5],
-        "confusion": [[2, 0], [1, 1]],
-        "C": 1.0,
-        "C_grid": [1.0],
-        "C_scores": [0.7],
-        "n_words": 4,
-        "sharpness": None,
-        "n_codebook": 2,
-        "n_train": 2,
-        "n_test": 4,
-        "seconds": {"coding": 0.1},
-    }
-    return [Evaluation([record, record | {"split": 1}], ("cat", "dog")).to_json().encode()]
-
-
-def _read_evaluation(data: bytes, folder: Path) -> Evaluation:
-    found = Evaluation.from_json(data)
-    found.table()
-    return found
-
-
-def _check_evaluation(data: bytes, found: Evaluation, folder: Path) -> None:
-    assert Evaluation.from_json(found.to_json()) == found
-
-
 READERS = [
     Reader(
-        "evaluation",
-        _evaluation_seeds,
-        _read_evaluation,
-        mixed(change_json, share=0.85),
-        (FormatError,),
-        _check_evaluation,
-    ),
-    Reader(
-        "run-records",
-        partial(run_seeds, details=False),
-        _read_records,
+        name,
+        partial(run_seeds, details=name == "run-page"),
+        read,
         in_files(_WAYS),
         (FormatError,),
-        _check_records,
+        check,
         spliced=False,
-    ),
-    Reader(
-        "run-page",
-        partial(run_seeds, details=True),
-        _read_page,
-        in_files(_WAYS),
-        (FormatError,),
-        _check_page,
-        spliced=False,
-        watched=8,
-    ),
+        watched=watched,
+    )
+    for name, read, check, watched in (
+        ("run-records", _read_records, _check_records, 1),
+        ("run-page", _read_page, _check_page, 8),
+    )
 ]

@@ -1,4 +1,4 @@
-"""A store, histograms, and what an interrupted command leaves to go on with."""
+"""Stores, histograms, and the checkpoints of interrupted work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.fuzz.structures import (
     pack,
     unpack,
 )
-from tests.fuzz.subjects.vocabularies import in_file
+from tests.fuzz.subjects.codebooks import in_file, written
 
 from bowsaw.checkpoint import Checkpoint
 from bowsaw.descriptors.dense_sift import DenseSift
@@ -37,39 +37,14 @@ from bowsaw.store import Store, extract
 from bowsaw.store.catalog import Recipe
 from bowsaw.store.histograms import Histograms, HistogramWriter, read_histograms
 
-# -- stores ----------------------------------------------------------------------------------------
-
-
-def write_pictures(folder: Path, n_each: int = 3, side: int = 24) -> Path:
-    """Write two classes of small pictures of noise, and one file that is none."""
-    random = np.random.default_rng(0)
-    for name in ("cats", "dogs"):
-        (folder / name).mkdir(parents=True)
-        for i in range(n_each):
-            pixels = random.integers(0, 256, (side, side + 8), dtype=np.uint8)
-            assert cv2.imwrite(str(folder / name / f"{i}.png"), pixels)
-    (folder / "cats" / "none.png").write_bytes(b"no picture")
-    return folder
-
-
-@cache
-def _store_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        images = ImageFolder(write_pictures(Path(folder) / "pets"))
-        found = []
-        for shard_bytes in (1 << 20, 4000):
-            path = Path(folder) / f"{shard_bytes}.store"
-            extract(images, DenseSift(), path, shard_bytes=shard_bytes, n_jobs=1)
-            names = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix != ".lock")
-            found.append(pack({p.relative_to(path).as_posix(): p.read_bytes() for p in names}))
-        return found
-
+# -- folders ---------------------------------------------------------------------------------------
 
 _filled: dict[Path, dict[str, bytes]] = {}
 
 
-def fill(files: dict[str, bytes], folder: Path) -> None:
+def fill(files: dict[str, bytes], folder: Path) -> Path:
     """Make a folder hold these files, and nothing else that was ever put there."""
+    folder.mkdir(exist_ok=True)
     there = _filled.setdefault(folder, {})
     for name in there.keys() - files.keys():
         os.unlink(f"{folder}/{name}")  # noqa: PTH108 - half the time of Path
@@ -80,28 +55,54 @@ def fill(files: dict[str, bytes], folder: Path) -> None:
             with open(f"{folder}/{name}", "wb") as file:  # noqa: PTH123
                 file.write(content)
     _filled[folder] = files
+    return folder
 
 
-def sign_catalog(connection: sqlite3.Connection) -> None:
-    """Give a catalogue the fingerprint that its parameters have."""
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the files in a folder and below it, locks aside."""
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+# -- stores ----------------------------------------------------------------------------------------
+
+
+def write_images(folder: Path, n_each: int = 3, side: int = 24) -> Path:
+    """Write two classes of small images of noise, and one file that is no image."""
+    random = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (folder / name).mkdir(parents=True)
+        for i in range(n_each):
+            pixels = random.integers(0, 256, (side, side + 8), dtype=np.uint8)
+            assert cv2.imwrite(str(folder / name / f"{i}.png"), pixels)
+    (folder / "cats" / "none.png").write_bytes(b"no image")
+    return folder
+
+
+@cache
+def _store_seeds() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        images = ImageFolder(write_images(Path(folder) / "pets"))
+        found = []
+        for shard_bytes in (1 << 20, 4000):
+            path = Path(folder) / f"{shard_bytes}.store"
+            extract(images, DenseSift(), path, shard_bytes=shard_bytes, n_jobs=1)
+            found.append(pack(files_in(path)))
+        return found
+
+
+def _sign_catalog(connection: sqlite3.Connection) -> None:
+    """Give a catalogue the fingerprint of its parameters."""
     meta = dict(connection.execute("SELECT name, value FROM meta"))
     with suppress(KeyError, ValueError, TypeError, OverflowError):
-        recipe = Recipe(
-            meta["description"],
-            meta["reading"],
-            float(meta["scale"]),
-            meta["dtype"],
-            int(meta["n_dims"]),
-        )
+        texts = (meta["description"], meta["reading"])
+        recipe = Recipe(*texts, float(meta["scale"]), meta["dtype"], int(meta["n_dims"]))
         update = "UPDATE meta SET value = ? WHERE name = 'fingerprint'"
         connection.execute(update, (recipe.fingerprint,))
 
 
 def _read_store(data: bytes, folder: Path) -> tuple[Store, Any]:
-    place = folder / "a.store"
-    place.mkdir(exist_ok=True)
-    fill(unpack(data), place)
-    store = Store(place)
+    store = Store(fill(unpack(data), folder / "a.store"))
     store.summary()
     _ = store.digest, store.y, store.sizes, store.paths, store.set_aside
     bags = store.bags
@@ -125,24 +126,24 @@ def _check_store(data: bytes, found: tuple[Store, Any], folder: Path) -> None:
         assert len(store.positions(i)) == count
 
 
+def _leave_traces(data: bytes, rng: Random) -> bytes:
+    """Add a file that an interrupted writer may leave."""
+    files = unpack(data)
+    files[rng.choice(("writer.lock", "catalog.sqlite-journal", "shards/00000.npy.partial"))] = b"x"
+    return pack(files)
+
+
 # -- histograms ------------------------------------------------------------------------------------
 
 
-@cache
-def _histogram_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "h.npz"
-        writer = HistogramWriter(path, (3, 2), {"name": "f"})
-        writer.rows[:] = [[0.25, 0.75], [1, 0], [0, 1]]
-        writer.mark_done(3)
-        writer.finish(
-            y=[0, 1, 1],
-            classes=["sky", "sea"],
-            paths=["sky/1.png", "sea/1.png", "sea/2.png"],
-            words=[4, 7],
-            metadata={"coding": "hard", "version": "1"},
-        )
-        return [path.read_bytes()]
+def _write_histograms(path: str, n_done: int = 3) -> None:
+    writer = HistogramWriter(path, (3, 2), {"name": "f"})
+    writer.rows[:n_done] = [[0.25, 0.75], [1, 0], [0, 1]][:n_done]
+    writer.mark_done(n_done)
+    if n_done == 3:
+        paths = ["sky/1.png", "sea/1.png", "sea/2.png"]
+        names = {"classes": ["sky", "sea"], "paths": paths, "words": [4, 7]}
+        writer.finish(y=[0, 1, 1], metadata={"coding": "hard", "version": "1"}, **names)
 
 
 def _read_histograms(data: bytes, folder: Path) -> Histograms:
@@ -160,21 +161,16 @@ def _check_histograms(data: bytes, found: Histograms, folder: Path) -> None:
 
 def _partial_seeds() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "h.npz"
-        writer = HistogramWriter(path, (3, 2), {"name": "f"})
-        writer.rows[:2] = [[0.25, 0.75], [1, 0]]
-        writer.mark_done(2)
-        names = ("h.npz.partial.npy", "h.npz.partial")
-        return [pack({name: (Path(folder) / name).read_bytes() for name in names})]
+        _write_histograms(f"{folder}/h.npz", n_done=2)
+        return [pack(files_in(Path(folder)))]
 
 
 def _read_partial(data: bytes, folder: Path) -> HistogramWriter:
     place = folder / "partial"
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
     _filled.pop(place, None)
-    fill(unpack(data), place)
-    return HistogramWriter(place / "h.npz", (3, 2), {"name": "f"})
+    with HistogramWriter(fill(unpack(data), place) / "h.npz", (3, 2), {"name": "f"}) as writer:
+        return writer
 
 
 def _check_partial(data: bytes, writer: HistogramWriter, folder: Path) -> None:
@@ -191,26 +187,31 @@ def _check_partial(data: bytes, writer: HistogramWriter, folder: Path) -> None:
 
 
 @cache
-def _kmeans_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "k.partial"
-        words = np.ones((3, 2), np.float32)
-        Checkpoint(path, {"seed": 0}).save({"objectives": [2.0, 1.5]}, {"words": words})
-        return [path.read_bytes()]
+def _checkpoint_seeds() -> list[bytes]:
+    record = {"step": 25, "scores": [0.1, 0.25], "state": {"a": "b"}}
+    arrays = {"kept": np.array([1, 2, 5]), "words": np.ones((3, 2), np.float32)}
+    ways = ((record, arrays), ({"done": 2}, {}))
+    return [written("", lambda path, way=way: _checkpoint(path).save(*way)) for way in ways]
 
 
-def _read_kmeans(data: bytes, folder: Path) -> Any:
-    found = Checkpoint(in_file(data, folder, "k.partial"), {"seed": 0}).load()
-    if found is not None:
-        n_bytes = sum(array.nbytes for array in found[1].values())
-        assert n_bytes <= 2 * len(data) + 64, "more values than bytes"
-    return found
+def _checkpoint(path: str | Path) -> Checkpoint:
+    return Checkpoint(path, {"seed": 0, "codebook": "6f"})
 
 
-def _lose_a_lock(data: bytes, rng: Random) -> bytes:
-    files = unpack(data)
-    files[rng.choice(("writer.lock", "catalog.sqlite-journal", "shards/00000.npy.partial"))] = b"x"
-    return pack(files)
+def _read_checkpoint(data: bytes, folder: Path) -> Any:
+    return _checkpoint(in_file(data, folder, "work.partial")).load()
+
+
+def _check_checkpoint(data: bytes, found: Any, folder: Path) -> None:
+    record, arrays = found
+    assert sum(array.nbytes for array in arrays.values()) <= len(data), "more values than bytes"
+    _checkpoint(folder / "again.partial").save(record, arrays)
+    again = _checkpoint(folder / "again.partial").load()
+    assert again is not None
+    assert again[0] == record
+    assert {name: array.tobytes() for name, array in again[1].items()} == {
+        name: array.tobytes() for name, array in arrays.items()
+    }
 
 
 READERS = [
@@ -219,8 +220,8 @@ READERS = [
         _store_seeds,
         _read_store,
         in_files(
-            {"catalog.sqlite": mixed(change_sqlite(sign_catalog)), ".npy": mixed(change_npy)},
-            _lose_a_lock,
+            {"catalog.sqlite": mixed(change_sqlite(_sign_catalog)), ".npy": mixed(change_npy)},
+            _leave_traces,
         ),
         (StoreError,),
         _check_store,
@@ -228,7 +229,7 @@ READERS = [
     ),
     Reader(
         "histograms",
-        _histogram_seeds,
+        cache(lambda: [written(".npz", _write_histograms)]),
         _read_histograms,
         mixed(change_zip(mixed(change_npy)), share=0.8),
         (FormatError,),
@@ -244,10 +245,11 @@ READERS = [
         spliced=False,
     ),
     Reader(
-        "checkpoint-kmeans",
-        _kmeans_seeds,
-        _read_kmeans,
+        "checkpoint",
+        _checkpoint_seeds,
+        _read_checkpoint,
         mixed(change_safetensors, share=0.8),
         (FormatError, MismatchError),
+        _check_checkpoint,
     ),
 ]
