@@ -330,8 +330,9 @@ class Checkpoint:
             arrays, metadata = read_tensors(self.path)
             if metadata.get("format") != _CHECKPOINT:
                 raise ValueError("it is a file of another format")
-            before = dict(parse_json(metadata["fingerprint"]))
-            record = dict(parse_json(metadata["record"]))
+            before, record = (parse_json(metadata[name]) for name in ("fingerprint", "record"))
+            if not (isinstance(before, dict) and isinstance(record, dict)):
+                raise ValueError("its record is not a mapping")
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{self.path} cannot be continued: {error}. {remedy}") from error
         difference = _difference(before, self._fingerprint)

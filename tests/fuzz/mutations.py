@@ -23,7 +23,7 @@ NUMBERS = (
 )
 """Integers at the limits of formats and machines."""
 
-_PLAIN = "nan inf -1 1e999 99999999999999999999 0x10 null {} [] \"\" ' \\u0000 %s <!-- --- !! &a *a"
+_PLAIN = 'nan inf -1 1e999 99999999999999999999 0x10 null {} [] "" \' \\u0000 %s <!-- --- !! &a *a'
 TOKENS = (
     *(b"\0", b"\xff" * 4, b"\n", b"\r\n", b" ", b"\xef\xbb\xbf", b"../", b"/"),
     *(b"\xed\xa0\x80", b"\xc3\x28", b"\x80\x04", *_PLAIN.encode().split()),
