@@ -62,6 +62,7 @@ N_RECENT = 100
 """Moves that the progress bar counts acceptance over."""
 RENEWAL = 25
 USUAL_STEPS = 2000
+_RECORDED = ("move_size", "proposals", "schedule", "cooling", "returns", "coding")
 
 Words = NDArray[np.int64]
 Draw = Callable[[Words, NDArray[np.bool_], np.random.Generator], tuple[Words, Words]]
@@ -73,10 +74,8 @@ class Annealing(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     score : str or Score, default="leave-one-out"
         What is maximised.
     n_steps : int or None, default=None
@@ -94,23 +93,17 @@ class Annealing(Selector):
         For the calibrated schedule: the first temperature over the median |Δscore|; 0 only climbs.
     returns : {"best", "last"}, default="best"
         Which state is the result.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
     transfer : str or None, default=None
         How histograms are inferred, as in :func:`bowsaw.whatif`. None is ``"exact"``; for the
         published schedule with hard coding, ``"uniform"``, Eq. 6.
     transfer_options : mapping or None, default=None
         Options of that transfer, as in :func:`bowsaw.whatif`: ``{"policy": "chain"}``.
-    sharpness : float, default=40.0
-        For soft coding.
     random_state : int, RandomState or None, default=None
         Draws the start, the moves and what is accepted.
     checkpoint : path-like or None, default=None
         A file to keep the search in every few seconds. The same call continues from it, to the same
         result. Needs an integer as ``random_state``. Remove it by
         ``bowsaw.checkpoint.remove_checkpoint`` when the result is saved.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
     verbose : bool, default=False
         Show progress on a terminal: the score, the share of recent moves that were accepted, and
         the remaining time.
@@ -279,15 +272,10 @@ class Annealing(Selector):
             seed=seed,
             certificate=state.fidelity().record(),
             parameters={
+                **{name: getattr(self, name) for name in _RECORDED},
                 "score": score.name,
                 "n_steps": search.n_steps,
-                "move_size": self.move_size,
-                "proposals": self.proposals,
-                "schedule": self.schedule,
-                "cooling": self.cooling,
                 "start_temperature": self.start_temperature,
-                "returns": self.returns,
-                "coding": self.coding,
                 "transfer": self._transfer(),
                 "transfer_options": dict(self.transfer_options or {}),
             },

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
 from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
-from bowsaw.validation import check_int
+from bowsaw.validation import check_int, json_value
 
 N_STOPS, SMALLEST = 24, 10
 """The default sizes: this many, down to this size."""
@@ -122,14 +122,7 @@ class Stop:
 
     def record(self) -> dict[str, Any]:
         """Return the stop as JSON."""
-        return {
-            "kept": self.kept.tolist(),
-            "removed": self.removed.tolist(),
-            "score": self.score,
-            "n_tried": self.n_tried,
-            "n_swapped": self.n_swapped,
-            "certificate": dict(self.certificate),
-        }
+        return dict(json_value(asdict(self)))
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Stop:

@@ -72,10 +72,8 @@ class Refinement(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or an estimator that learns them, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Number of words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`.
     start : Selector or None, default=None
         Chooses the words to begin with; it is cloned and given ``codebook`` and ``n_kept``. It must
         code with the pruned words. None for :class:`~bowsaw.selection.annealing.Annealing` by 500
@@ -89,10 +87,6 @@ class Refinement(Selector):
         The first step's length, as a share of a descriptor's distance from its nearest word.
     per_bag : int or None, default=None
         Descriptors of each bag that a step uses; None for 256 with few words and 128 from 33 up.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
-    sharpness : float, default=40.0
-        For soft coding.
     checkpoint : path-like or None, default=None
         A file to write the steps to, every few seconds, and beside it files of the stages before
         (a search every few seconds, the hold-out check after each fold): an interrupted fit
@@ -100,8 +94,6 @@ class Refinement(Selector):
         ``bowsaw.checkpoint.remove_checkpoint`` when the result is saved.
     random_state : int, RandomState or None, default=None
         Draws the words and the descriptors that steps use.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
     verbose : bool, default=False
         Show progress on a terminal.
 
