@@ -187,7 +187,7 @@ def test_version_7_3_is_refused_with_the_remedy(content):
         ((header(), variable("<", sizes=(-2, -2))), "damaged"),
         ((header(), variable("<", sizes=(4,))), "damaged"),
         ((header(), variable("<", numbers=bytes(31))), "within a number"),
-        ((header(), variable("<"), variable("<")), "two variables 'w'"),
+        ((header(), variable("<"), variable("<")), "two variables called 'w'"),
         ((header(), element(15, b"no zlib at all!!")), "damaged"),
         ((header(), element(15, zlib.compress(b"abc"))), "tag|follow the end"),
         ((struct.pack("<5i", 9999, 2, 2, 0, 2), b"w\0"), "header is not that"),

@@ -1,34 +1,28 @@
-"""Words, coding and classifier as one C header, for microcontrollers.
+"""Words, coding and classifier as one C99 header, for microcontrollers.
 
-**The problem.** A small device has a C compiler, some kilobytes, and no runtime. A recogniser there
-is a table of words, a loop over them and a few sums. The header has just these: ``static const``
-tables, which stay in flash, and ``static inline`` functions in plain C99 without heap.
+The header has ``static const`` tables, which stay in flash, and ``static inline`` functions; no
+heap, no runtime. Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft
+coding needs n_words floats of stack, scores n_classes numbers.
 
 **Equal codes.** ``bowsaw_code`` adds the squared differences in double, in the order of the
 dimensions, and keeps the first of equal words: our definition of the nearest word. It leaves a word
-as soon as its sum reaches the best one, which changes nothing, since sums never decrease. The codes
-equal those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids
-it) and two words are equally near to 16 digits. On a processor without double,
-``#define BOWSAW_REAL float`` before the include is faster and a little less exact.
+as soon as its sum reaches the best one; sums never decrease. The codes equal those of Python,
+unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and two words are
+equally near to 16 digits. ``#define BOWSAW_REAL float`` before the include is faster on a processor
+without double, and a little less exact. Weights are float32, multiplied by the classifier's scale.
 
 **Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero):
-a quarter of the bytes. An entry moves by step / 2 at most, a word of n_dims entries by
-√n_dims · step / 2. The largest move of a word, in unit-norm units, is ``BOWSAW_WORD_ERROR``. By the
-triangle inequality the distance of a descriptor to a word changes by no more, and its code only
-where its two nearest words differ in distance by less than twice that. The step has at most 12
-binary digits: step · (q − zero) is then exact in float32, and every compiler restores the words of
-`quantize_words`. Where descriptors are uint8 and the words are within 0 and 255, as those of dense
-SIFT, uint8 has step 1 and all arithmetic is in 32-bit integers.
+a quarter of the bytes. The largest move of a word, √n_dims · step / 2 at most, is
+``BOWSAW_WORD_ERROR``, in unit-norm units. By the triangle inequality a code changes only where the
+two nearest words differ in distance by less than twice that. The step has at most 12 binary digits:
+step · (q − zero) is then exact in float32, on every compiler. Where descriptors are uint8 and the
+words are within 0 and 255, as those of dense SIFT, uint8 has step 1 and all arithmetic is in 32-bit
+integers.
 
-**Names.** All that a header defines begins with one name: ``bowsaw_code``, ``BOWSAW_N_WORDS``.
-Another name gives ``rooms_code`` and ``ROOMS_N_WORDS``, so several headers fit into one program.
-Names are lower case, since two that differ in case would share their macros, the guard included,
-and the second header would be skipped silently. Two underscores in a row are reserved in C++.
-
-Weights are float32, multiplied by the classifier's scale; sums are ``BOWSAW_REAL``.
-
-Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft coding needs
-n_words floats of stack, scores n_classes numbers.
+**Names.** All that a header defines begins with one name (``bowsaw_code``, ``BOWSAW_N_WORDS``), so
+several headers fit into one program. Names are lower case, since two that differ in case would
+share their macros, and the second header would be skipped silently. Two underscores in a row are
+reserved in C++.
 """
 
 from __future__ import annotations
@@ -38,9 +32,8 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +43,7 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, as_recogniser, unit_of
+from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, about, as_recogniser, unit_of
 from bowsaw.validation import check_choice
 
 WORDS = ("float32", "uint8", "int8")
@@ -131,9 +124,14 @@ def write_c_header(
     if model is not None:
         parts.append(_classifier(model))
     parts.append("#endif\n")
-    text = _with_name("\n".join(parts), name)
+    text = _WITH_NAME.sub(
+        lambda found: name if found[1] == DEFAULT_NAME else name.upper(), "\n".join(parts)
+    )
     # Last, so that the name does not change text of the user.
-    filled = {"ABOUT": _about(bow, book), "CLASSES": _classes(model)}
+    classes = () if model is None else model.classes
+    # A comment must not end early, whatever a description contains.
+    comment = json.dumps(about(bow), sort_keys=True).replace("*/", "* /").replace("/*", "/ *")
+    filled = {"ABOUT": comment, "CLASSES": ", ".join(_c_text(str(c)) for c in classes)}
     filled["SELF"] = hashlib.sha256(repr((text, filled)).encode()).hexdigest()[:12]
     text = re.sub("@(ABOUT|CLASSES|SELF)@", lambda mark: filled[mark[1]], text)
     with atomic_write(path) as file:
@@ -144,14 +142,12 @@ def write_c_header(
 
 
 def _head(
-    bow: BagOfWords,
-    book: Codebook,
-    words: str,
-    descriptors: str,
-    model: LinearModel | None,
+    bow: BagOfWords, book: Codebook, words: str, descriptors: str, model: LinearModel | None
 ) -> str:
     uses_maths = bow.coding == "soft" or (model is not None and model.mapping == "sqrt")
-    integers = words == "uint8" and _are_bytes(book, descriptors)
+    within = book.words.min() >= 0 and book.words.max() <= 255
+    small = within and book.n_dims <= _MAX_BYTE_DIMS
+    integers = words == descriptors == "uint8" and small
     distance = "int32_t" if integers else "BOWSAW_REAL"
     return f"""\
 /* {book.n_words} visual words of {book.n_dims} dimensions, written by bowsaw {__version__}.
@@ -183,27 +179,7 @@ typedef {distance} bowsaw_distance;
 """
 
 
-def _about(bow: BagOfWords, book: Codebook) -> str:
-    about = {
-        "coding": bow.coding,
-        "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
-        "description": book.description,
-        "codebook": book.digest,
-    }
-    # A comment must not end early, whatever a description contains.
-    return json.dumps(about, sort_keys=True).replace("*/", "* /").replace("/*", "/ *")
-
-
-def _are_bytes(book: Codebook, descriptors: str) -> bool:
-    within = book.words.min() >= 0 and book.words.max() <= 255
-    return bool(descriptors == "uint8" and within and book.n_dims <= _MAX_BYTE_DIMS)
-
-
-def _words(
-    book: Codebook,
-    kind: Literal["float32", "uint8", "int8"],
-    descriptors: Literal["float32", "uint8"],
-) -> str:
+def _words(book: Codebook, kind: str, descriptors: str) -> str:
     lines, entry = [], "bowsaw_words[k][d]"
     if kind == "float32":
         table: NDArray[Any] = book.words
@@ -353,10 +329,6 @@ def _classifier(model: LinearModel) -> str:
     )
 
 
-def _classes(model: LinearModel | None) -> str:
-    return "" if model is None else ", ".join(_c_text(str(name)) for name in model.classes)
-
-
 _SCORES = """
 /* One score per class; the largest wins. */
 static inline void bowsaw_scores(
@@ -406,13 +378,7 @@ def _check_name(name: object) -> None:
         )
 
 
-def _with_name(text: str, name: str) -> str:
-    """Return C text with another prefix of all that it defines."""
-    return _WITH_NAME.sub(lambda found: name if found[1] == DEFAULT_NAME else name.upper(), text)
-
-
 def _c_row(entries: Iterable[str], ending: str = "") -> str:
-    """Return entries as the initialiser of an array."""
     return "{" + ", ".join(entry + ending for entry in entries) + "}"
 
 
@@ -424,13 +390,7 @@ def _c_numbers(row: NDArray[Any]) -> Iterable[str]:
 
 
 def _c_number(value: float) -> str:
-    """Return the shortest literal that a compiler reads as this float32.
-
-    Examples
-    --------
-    >>> _c_number(0.1), _c_number(1e-20)
-    ('0.1f', '1.0e-20f')
-    """
+    """Return the shortest literal that a compiler reads as this float32."""
     text = np.format_float_scientific(np.float32(value), trim="0", exp_digits=1)
     plain = str(np.float32(value))
     return f"{plain if len(plain) <= len(text) and '.' in plain else text}f"
@@ -444,13 +404,7 @@ def _float_above(value: float) -> float:
 
 
 def _c_text(value: str) -> str:
-    r"""Return a C string of ASCII characters, whatever a class name contains.
-
-    Examples
-    --------
-    >>> print(_c_text('a "?"'))
-    "a \042\077\042"
-    """
+    """Return a C string of ASCII characters, whatever a class name contains."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in value.encode("utf-8", "surrogateescape")
@@ -461,19 +415,8 @@ def _c_text(value: str) -> str:
 # -- words in 8 bits -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QuantizedWords:
-    """Words in 8 bits: entry = step · (values − zero).
-
-    Attributes
-    ----------
-    values : ndarray of uint8 or int8, shape (n_words, n_dims)
-        The stored integers.
-    step, zero : float, int
-        Their unit and offset.
-    error : float
-        The largest distance between a word and its stored form, in the words' units.
-    """
+class QuantizedWords(NamedTuple):
+    """Words in 8 bits, ``step · (values − zero)``; no word is moved farther than ``error``."""
 
     values: NDArray[Any]
     step: float
@@ -487,26 +430,12 @@ class QuantizedWords:
 
 
 def quantize_words(
-    words: NDArray[np.float32],
-    kind: Literal["uint8", "int8"],
-    descriptors: Literal["float32", "uint8"] = "float32",
+    words: NDArray[np.float32], kind: str, descriptors: str = "float32"
 ) -> QuantizedWords:
-    """Return words rounded to 8 bits.
+    """Return words rounded to 8 bits, as they are compared with these descriptors.
 
-    Parameters
-    ----------
-    words : ndarray of shape (n_words, n_dims), float32
-        In any unit.
-    kind : {"uint8", "int8"}
-        int8 is symmetric about 0; uint8 spans the smallest entry (or 0) to the largest.
-    descriptors : {"float32", "uint8"}, default="float32"
-        What they are compared with: for uint8, words within 0 and 255 become uint8 as well.
-
-    Examples
-    --------
-    >>> found = quantize_words(np.float32([[0.0, 100.2], [254.6, 7.0]]), "uint8", "uint8")
-    >>> found.values.tolist(), found.step, found.zero, round(found.error, 3)
-    ([[0, 100], [255, 7]], 1.0, 0, 0.4)
+    int8 is symmetric about 0; uint8 spans the smallest entry (or 0) to the largest, and rounds to
+    bytes where the descriptors are bytes and the words within 0 and 255.
     """
     wide = words.astype(np.float64)
     low, high = min(float(wide.min()), 0.0), max(float(wide.max()), 0.0)

@@ -1,9 +1,8 @@
 """Linear classifiers of histograms: plain numbers, and the files that hold them.
 
-**The problem.** Recognition on a device needs three things: words, a coding, and one linear machine
-per class. The machine is trained here, by ``HistogramClassifier`` or scikit-learn, and an estimator
-can only be stored as a pickle, which can run any code. A ``LinearModel`` is plain numbers that a
-file can hold and other languages can compute with. For a histogram h:
+**The problem.** An estimator can only be stored as a pickle, which can run any code. A
+``LinearModel`` is plain numbers that a file can hold and other languages can compute with. For a
+histogram h:
 
     scores = W (scale · m(h)) + b,    m(h) = √h or h,
 
@@ -20,7 +19,7 @@ decisions on some histograms agree with the formula.
 ``format_version`` ("1"), ``classes`` (a JSON list), ``mapping``, ``scale``, ``coding``,
 ``sharpness`` (JSON, null for hard coding), ``codebook`` (its digest), ``order`` (memory order of
 the weights, C or F), as JSON ``description`` and ``provenance``, and ``digest``, the SHA-256 of all
-the rest. Equal models give equal bytes. Reading runs no code.
+the rest. Equal models give equal bytes.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ class LinearModel:
             mapping="sqrt" if rooted else mapping,
             scale=float(getattr(last, "scale_", 1.0)),
             coding=bow.coding,
-            sharpness=None if bow.coding == "hard" else bow.sharpness_in_use(),
+            sharpness=sharpness_of(bow),
             codebook=book.digest,
             description=book.description,
             provenance=provenance,
@@ -219,12 +218,7 @@ class LinearModel:
         )
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the decision of the fitted estimator for histograms ``(n_samples, n_words)``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-        """
+        """Return the estimator's decisions, ``(n_samples, n_classes)``, or 1-d for two classes."""
         rows = as_numbers(X, "X")
         if rows.ndim != 2 or rows.shape[1] != self.n_words:
             raise DataError(
@@ -263,16 +257,26 @@ class LinearModel:
 
 
 def unit_of(codebook: Codebook) -> str:
-    """Return the unit in which descriptors are passed, as a phrase.
-
-    Examples
-    --------
-    >>> unit_of(Codebook([[1.0]], scale=512))
-    'of which a norm of 1 is 512'
-    """
+    """Return the unit in which descriptors are passed, as a phrase."""
     if codebook.scale_is_unknown:
         return "in the words' own unit, which is unknown"
     return f"of which a norm of 1 is {codebook.scale:g}"
+
+
+def sharpness_of(coder: BagOfWords) -> float | None:
+    """Return the sharpness of soft coding, None for hard coding."""
+    return None if coder.coding == "hard" else coder.sharpness_in_use()
+
+
+def about(coder: BagOfWords) -> dict[str, Any]:
+    """Return what an exported recogniser says about its coding, JSON-able."""
+    book = coder.words_in_use()
+    return {
+        "coding": coder.coding,
+        "sharpness": sharpness_of(coder),
+        "description": book.description,
+        "codebook": book.digest,
+    }
 
 
 def as_coder(coder: BagOfWords | Codebook | ArrayLike | None) -> BagOfWords:
@@ -289,10 +293,7 @@ def as_coder(coder: BagOfWords | Codebook | ArrayLike | None) -> BagOfWords:
 def as_recogniser(
     coder: BagOfWords | Codebook | ArrayLike, classifier: Any = None
 ) -> tuple[BagOfWords, LinearModel | None]:
-    """Return a coder and a model that belong together, or raise a MismatchError.
-
-    A codebook with a ``LinearModel``, or with a pipeline that has a coder, takes their coding.
-    """
+    """Return a coder and a model that belong together; a codebook takes the model's coding."""
     if classifier is None:
         return as_coder(coder), None
     if not isinstance(classifier, LinearModel):
@@ -302,7 +303,7 @@ def as_recogniser(
     if not isinstance(coder, BagOfWords):
         return classifier.coder(coder), classifier
     expected = classifier.coder(coder.words_in_use())
-    given = (coder.coding, None if coder.coding == "hard" else coder.sharpness_in_use())
+    given = (coder.coding, sharpness_of(coder))
     if given != (expected.coding, classifier.sharpness):
         raise MismatchError(
             f"the classifier was fitted to {classifier.coding} codes of sharpness "

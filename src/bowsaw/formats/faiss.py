@@ -1,8 +1,8 @@
 """faiss's index files: flat indexes, and the coarse quantiser of IVF indexes.
 
 A k-means of faiss keeps its centroids in a flat index, and so does an IVF index: the coarse
-quantiser, which comes first in the file, so the inverted lists after it are not read. faiss itself
-is not needed, and its reader has no limits. All numbers are little-endian:
+quantiser, which comes first in the file. The inverted lists after it are not read. The reader is
+our own, because that of faiss has no limits. All numbers are little-endian:
 
 .. code-block:: text
 
@@ -53,15 +53,11 @@ def read_faiss(file: BinaryIO) -> Matrices:
     if kinds[0] in WITH_IDS:
         _head(source)
         kinds.append(source.take(4, "the index inside"))
-        if kinds[1] not in FLAT:
-            raise _unknown(kinds)
     elif kinds[0] in IVF:
         _head(source)
         n_lists = source.number("<u8", "the number of lists")
         source.take(8, "the number of probes")
         kinds.append(source.take(4, "the quantiser"))
-        if kinds[1] not in FLAT:
-            raise _unknown(kinds)
     words = _flat(source, kinds)
     ids = None
     if kinds[0] in IVF and len(words) != n_lists:
@@ -103,7 +99,9 @@ def _head(source: ByteReader) -> tuple[int, int, int]:
 
 def _flat(source: ByteReader, kinds: list[bytes]) -> NDArray[np.float32]:
     if kinds[-1] not in FLAT:
-        raise _unknown(kinds)
+        reason = _OTHERS.get(kinds[-1], "of a class that is not read here")
+        within = "is" if len(kinds) == 1 else "contains"
+        raise UnsupportedError(f"it {within} an index {reason} ({kinds[-1]!r})", _by_hand(kinds))
     n_dims, n_rows, metric = _head(source)
     if metric not in (_INNER_PRODUCT, _L2):
         raise UnsupportedError(
@@ -127,12 +125,6 @@ def _flat(source: ByteReader, kinds: list[bytes]) -> NDArray[np.float32]:
                 _by_hand(kinds),
             )
     return words
-
-
-def _unknown(kinds: list[bytes]) -> UnsupportedError:
-    reason = _OTHERS.get(kinds[-1], "of a class that is not read here")
-    within = "is" if len(kinds) == 1 else "contains"
-    return UnsupportedError(f"it {within} an index {reason} ({kinds[-1]!r})", _by_hand(kinds))
 
 
 def _by_hand(kinds: list[bytes]) -> str:

@@ -9,8 +9,8 @@ they are named if nothing else is there. Nothing recurses: a nested variable is 
 The reader is our own because ``scipy.io.loadmat`` is not safe on damaged files: it uses the type in
 a tag as an index into a C array (one changed byte ends the process with a segmentation fault) and
 inflates without a limit. Checking the tags first would take all of this reader. Files are written
-by ``scipy.io.savemat``: ``vocabulary``, single, one word per **column** as in VLFeat. The text at
-the start of the header states this, so reading them back needs no ``layout``.
+by ``scipy.io.savemat``: ``vocabulary``, single, one word per **column** as in VLFeat. The header
+states this, so reading them back needs no ``layout``.
 """
 
 from __future__ import annotations
@@ -49,16 +49,10 @@ _MATRIX, _COMPRESSED, _UTF8 = 14, 15, 16
 _NUMERIC = range(6, 16)
 _COMPLEX = 0x0800
 _CLASSES = {
-    1: "a cell array",
-    2: "a structure",
-    3: "an object",
-    4: "a text",
-    5: "sparse",
-    16: "a function",
-    17: "an object",
-}
+    1: "a cell array", 2: "a structure", 3: "an object", 4: "a text", 5: "sparse",
+    16: "a function", 17: "an object",
+}  # fmt: skip
 _OLD_TYPES = ("f8", "f4", "i4", "i2", "u2", "u1")
-_MAX_VARIABLES = 10_000
 _MAX_BYTES = 2**31
 _N_TEXT = 116
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
@@ -77,7 +71,8 @@ def read_matlab(file: BinaryIO) -> Matrices:
         )
     if len(begin) == 8 and 0 in begin[:4]:
         file.seek(0)
-        return _collected("MATLAB 4", Axes.UNKNOWN, _variables_of_4(ByteReader(file)))
+        old = _variables_of_4(ByteReader(file))
+        return Matrices.collect("MATLAB 4", Axes.UNKNOWN, old, "variables")
     header = begin + source.take(120, "the header")
     if header[124:126] in (b"\x00\x02", b"\x02\x00"):
         raise UnsupportedError(
@@ -88,7 +83,8 @@ def read_matlab(file: BinaryIO) -> Matrices:
     if order is None or header[124:126] != (b"\x00\x01" if order == "<" else b"\x01\x00"):
         raise FormatError("its header is not that of a MATLAB file of version 5")
     axes = Axes.COLUMNS if header.startswith(OURS) else Axes.UNKNOWN
-    return _collected("MATLAB 5", axes, _variables_of_5(source, order, inflation_limit(n_bytes)))
+    variables = _variables_of_5(source, order, inflation_limit(n_bytes))
+    return Matrices.collect("MATLAB 5", axes, variables, "variables")
 
 
 def write_matlab(codebook: Codebook, path: str | PathLike[str]) -> None:
@@ -106,23 +102,6 @@ def write_matlab(codebook: Codebook, path: str | PathLike[str]) -> None:
         # SciPy's own text has the date in it: equal codebooks give equal bytes.
         file.write(OURS.ljust(_N_TEXT))
         file.write(content.getbuffer()[_N_TEXT:])
-
-
-def _collected(
-    title: str, axes: Axes, variables: Iterator[tuple[str, NDArray[Any] | str]]
-) -> Matrices:
-    arrays: dict[str, NDArray[Any]] = {}
-    refused: dict[str, str] = {}
-    for number, (name, value) in enumerate(variables):
-        if number >= _MAX_VARIABLES:
-            raise FormatError(f"it holds more than {_MAX_VARIABLES:,} variables")
-        if name in arrays or name in refused:
-            raise FormatError(f"it holds two variables {name!r}")
-        if isinstance(value, str):
-            refused[name] = value
-        else:
-            arrays[name] = value
-    return Matrices.sorted_out(title, axes, arrays, refused)
 
 
 # -- version 5 -------------------------------------------------------------------------------------

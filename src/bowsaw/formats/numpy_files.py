@@ -25,13 +25,7 @@ from bowsaw.checkpoint import read_npy as read_array
 from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.formats.reader import Axes, Matrices, UnsupportedError, open_archive, printable
-from bowsaw.formats.safetensors import (
-    FORMAT,
-    VERSION,
-    check_version,
-    codebook_arrays,
-    codebook_of,
-)
+from bowsaw.formats.safetensors import FORMAT, VERSION, check_version, codebook_arrays, codebook_of
 from bowsaw.store.histograms import FIELDS as HISTOGRAM_FIELDS
 
 MAGIC = b"\x93NUMPY"
@@ -49,7 +43,7 @@ def read_npy(file: BinaryIO) -> Matrices:
     except Exception as error:
         # Damaged bytes make NumPy raise many kinds of exceptions; all mean the same.
         raise FormatError(f"it is not a readable .npy file ({printable(error, 200)})") from error
-    return Matrices.sorted_out("NumPy .npy", Axes.PROBABLY_ROWS, {"array": array}, {})
+    return Matrices.collect("NumPy .npy", Axes.PROBABLY_ROWS, [("array", array)])
 
 
 def read_npz(file: BinaryIO) -> Codebook | Matrices:
@@ -71,7 +65,8 @@ def read_npz(file: BinaryIO) -> Codebook | Matrices:
             refused[name] = f"unusable: {error}"
     metadata = _our_metadata(arrays)
     if metadata is None:
-        return Matrices.sorted_out("NumPy .npz", Axes.PROBABLY_ROWS, arrays, refused)
+        values: dict[str, NDArray[Any] | str] = {**arrays, **refused}
+        return Matrices.collect("NumPy .npz", Axes.PROBABLY_ROWS, values.items())
     del arrays["metadata"]
     check_version(metadata.get("format_version"), arrays, refused)
     if not set(_FIELDS) <= set(metadata):

@@ -1,12 +1,11 @@
 """From descriptors to a class as one ONNX graph.
 
-**The problem.** A recogniser trained here must give the same answer on a phone. ONNX graphs run
-there, but in the runtime's arithmetic: products are summed in any order that is fast, and a
-descriptor half-way between two words could be counted for one of them here and for the other there.
+**The problem.** A runtime sums products in any order that is fast, so a descriptor half-way between
+two words could be counted for one of them here and for the other there.
 
-**Hard coding without an error.** The nearest word is defined as the arg-min of Σ_d (x_d − c_d)²
-summed in float64 in the order of the dimensions, the first word where sums are equal. The graph
-follows ``bowsaw.nearest.search``, with its bounds:
+**Hard coding without an error.** The nearest word is the arg-min of Σ_d (x_d − c_d)² summed in
+float64 in the order of the dimensions, the first word where sums are equal. The graph follows
+``bowsaw.nearest.search``, with its bounds:
 
 1. scores x·c − ‖c‖²/2 in float32, everything centred on the mean word (``Gemm``);
 2. all words whose score is within twice the rounding error of the best one, for any order of
@@ -18,23 +17,20 @@ follows ``bowsaw.nearest.search``, with its bounds:
 A code differs from ours only on a runtime whose float64 is not IEEE, or whose ``CumSum`` sums in
 another order and two sums are then equal to 16 digits.
 
-**Soft coding.** Exponents relative to the nearest word, so that nothing overflows. Both sides are
-float32 with errors alike; entries of 200 real histograms differed by 1.5e-7 at most.
-
-**The classifier** is computed in float64 with float64 weights, from the float32 histogram.
+**Soft coding** takes exponents relative to the nearest word, so that nothing overflows, in float32
+on both sides; entries of 200 real histograms differed by 1.5e-7 at most. **The classifier** is
+computed in float64 with float64 weights, from the float32 histogram.
 
 **Inputs and outputs.** ``descriptors`` ``(n, n_dims)``, float32 or uint8, *in the codebook's stored
 units* (dense SIFT: 512 × unit norm); n may be 0. ``histogram`` ``(1, n_words)`` float32; for hard
 coding also ``codes`` ``(n,)`` int64, the position of each descriptor's word; with a classifier
 ``scores`` ``(1, n_classes)`` float32 and ``label`` ``(1,)`` int64, a position in the list of
-classes. A NaN among the descriptors is never a code: hard coding ends in an error of the runtime,
-and a soft histogram is NaN.
+classes. NaN descriptors end hard coding in an error of the runtime, and make a soft histogram NaN.
 
-The file needs opset 18, which onnxruntime has since 1.14 (``onnxruntime-android`` and
-``onnxruntime-c`` included; the reduced ``onnxruntime-mobile`` lacks some operators). Its words are
-stored once. Its metadata are text: ``classes``, ``description`` and ``word_ids`` as JSON,
-``coding``, ``sharpness`` (null for hard coding), ``scale`` (null where unknown), ``mapping``,
-``codebook`` (a digest). The same model gives the same bytes.
+The file needs opset 18 (onnxruntime 1.14; the reduced ``onnxruntime-mobile`` lacks some operators).
+Its metadata are text: ``classes``, ``description`` and ``word_ids`` as JSON, ``coding``,
+``sharpness`` (null for hard coding), ``scale`` (null where unknown), ``mapping``, ``codebook`` (a
+digest). The same model gives the same bytes.
 
 Cost: 2 · n_dims · n_words operations per descriptor; memory: one float32 score per descriptor and
 word.
@@ -55,7 +51,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.errors import ParameterError
-from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, as_recogniser, unit_of
+from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, about, as_recogniser, unit_of
 from bowsaw.nearest.search import WordSearch
 from bowsaw.validation import check_choice
 
@@ -111,25 +107,23 @@ def write_onnx(
     n_rows = graph.add("Shape", "descriptors", end=1)
     words = graph.constant(book.words, "words")
     types = onnx.TensorProto
-    outputs: list[tuple[str, int, list[Any], str]] = []
-
-    def output(name: str, dtype: int, shape: list[Any], text: str) -> None:
-        outputs.append((name, dtype, shape, text))
-
     text = "the share of each word, in the order of the metadata's word_ids"
-    output("histogram", types.FLOAT, [1, book.n_words], text)
+    outputs: list[tuple[str, int, list[Any], str]] = [
+        ("histogram", types.FLOAT, [1, book.n_words], text)
+    ]
     if bow.coding == "hard":
         _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False))
-        output("codes", types.INT64, ["n"], "the position of each descriptor's nearest word")
+        text = "the position of each descriptor's nearest word"
+        outputs.append(("codes", types.INT64, ["n"], text))
     else:
         factor = score_factor(bow.sharpness_in_use(), book.scale)
         _soft(graph, rows, n_rows, words, WordScores(book.words), factor)
     if model is not None:
         _classify(graph, model)
         text = "one score per class; the largest wins"
-        output("scores", types.FLOAT, [1, len(model.classes)], text)
+        outputs.append(("scores", types.FLOAT, [1, len(model.classes)], text))
         text = "the position of the largest score, in the metadata's classes"
-        output("label", types.INT64, [1], text)
+        outputs.append(("label", types.INT64, [1], text))
     text = f"one descriptor per row, {unit_of(book)}"
     kind = types.UINT8 if descriptors == "uint8" else types.FLOAT
     made = onnx.helper.make_model(
@@ -146,7 +140,7 @@ def write_onnx(
         producer_version=__version__,
         doc_string=f"descriptors {unit_of(book)}",
     )
-    onnx.helper.set_model_props(made, _about(bow, book, model))
+    onnx.helper.set_model_props(made, _metadata(bow, model))
     with atomic_write(path) as file:
         file.write(made.SerializeToString(deterministic=True))
 
@@ -185,7 +179,7 @@ def _hard(graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch)
     add, number = graph.add, graph.number
     n_words = len(search.exact_words)
     across = graph.constant(np.array([1]))
-    centred, scores = _scores(graph, rows, words, search.centre, search.half_norms)
+    centred, scores = _scores(graph, rows, words, search)
 
     # How far rounding may have moved a score: see bowsaw.nearest.search.
     norms = add("ReduceSumSquare", centred, across, keepdims=1)
@@ -245,7 +239,7 @@ def _soft(
     """Add the mean of the soft codes."""
     add = graph.add
     across = graph.constant(np.array([1]))
-    _, scores = _scores(graph, rows, words, found.centre, found.half_norms)
+    _, scores = _scores(graph, rows, words, found)
     behind = add("Sub", scores, add("ReduceMax", scores, across, keepdims=1))
     weights = add("Exp", add("Mul", behind, graph.number(factor)))
     # Dividing each row by its total and adding the rows up is one product.
@@ -258,18 +252,14 @@ def _soft(
 
 
 def _scores(
-    graph: _Graph,
-    rows: str,
-    words: str,
-    centre: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
+    graph: _Graph, rows: str, words: str, found: WordScores | WordSearch
 ) -> tuple[str, str]:
     """Add the centred rows and their scores, ``(n, n_words)``."""
-    middle = graph.constant(centre, "centre")
+    middle = graph.constant(found.centre, "centre")
     # The runtime folds this difference of constants; the file holds the words once.
     centred_words = graph.add("Sub", words, middle)
     centred = graph.add("Sub", rows, middle)
-    half = graph.constant(-half_norms, "minus_half_norms")
+    half = graph.constant(-found.half_norms, "minus_half_norms")
     return centred, graph.add("Gemm", centred, centred_words, half, transB=1)
 
 
@@ -293,20 +283,15 @@ def _at_least_one(graph: _Graph, n_rows: str) -> str:
     return graph.add("Max", graph.add("Cast", n_rows, to=graph.float), graph.number(1))
 
 
-def _about(bow: BagOfWords, book: Codebook, model: LinearModel | None) -> dict[str, str]:
-    about: dict[str, Any] = {
-        "coding": bow.coding,
-        "sharpness": None if bow.coding == "hard" else bow.sharpness_in_use(),
-        "scale": None if book.scale_is_unknown else book.scale,
-        "codebook": book.digest,
-        "word_ids": book.ids.tolist(),
-        "description": book.description,
-    }
+def _metadata(bow: BagOfWords, model: LinearModel | None) -> dict[str, str]:
+    book = bow.words_in_use()
+    found = about(bow) | {"word_ids": book.ids.tolist()}
+    found["scale"] = None if book.scale_is_unknown else book.scale
     if model is not None:
-        about |= {"classes": list(model.classes), "mapping": model.mapping}
+        found |= {"classes": list(model.classes), "mapping": model.mapping}
     return {
         name: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        for name, value in about.items()
+        for name, value in found.items()
     }
 
 

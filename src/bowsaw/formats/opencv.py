@@ -1,10 +1,10 @@
 """OpenCV's FileStorage: YAML, XML and JSON, each also compressed by gzip.
 
 The reader is our own, because OpenCV's is native code without limits. It knows what OpenCV writes
-and no more: at the top level, matrices (``rows``, ``cols``, ``dt``, ``data``) among other things,
-which are skipped. The text is scanned once, from one significant character to the next. Nothing
-recurses, there are no anchors, aliases, entities or document types, and numbers are parsed in
-chunks after their count was compared with the length of the text.
+and no more: matrices (``rows``, ``cols``, ``dt``, ``data``) at the top level, among other values,
+which are skipped. The text is scanned once. Nothing recurses, there are no anchors, aliases,
+entities or document types, and numbers are parsed in chunks after their count was compared with the
+length of the text.
 
 ``dt`` is the type: u, c, w, s, i, f, d, h. Several channels (a number before it), sparse matrices
 and more than two axes are refused. ``data`` are numbers, or base64 of 24 bytes of type (again) and
@@ -49,7 +49,6 @@ _TYPES = {
 }  # fmt: skip
 _N_HEAD = 24
 _N_START = 1000
-_MAX_NODES = 10_000
 _CHUNK = 2**20
 _MAX_DIGITS = 400
 _TREE_FIELDS = ("scoringType", "weightingType", "nodes")
@@ -99,19 +98,16 @@ def read_opencv(file: BinaryIO) -> Matrices:
         title, nodes = "JSON", _json_nodes(text)
     else:
         raise FormatError("it does not begin with %YAML, <?xml or {, as files of OpenCV do")
-    found = _collected(f"OpenCV {title}", nodes)
+    values = ((name, _value(name, kind, fields)) for name, kind, fields in nodes)
+    found = Matrices.collect(f"OpenCV {title}", Axes.ROWS, values, "nodes")
     if not found.found and all(name in text[:_N_START] for name in _TREE_FIELDS):
         refuse_tree("DBoW2 or DBoW3")
     return found
 
 
 def refuse_tree(library: str) -> NoReturn:
-    """Refuse the vocabulary tree of a library (DBoW2, DBoW3, FBoW), with the reason.
-
-    The words of a tree are its leaves. A descriptor descends to the nearest child, which need not
-    lead to the nearest leaf, and most published trees are of bits (ORB, BRIEF) compared by their
-    Hamming distance. Both code differently from a codebook.
-    """
+    """Refuse the vocabulary tree of a library (DBoW2, DBoW3, FBoW), with the reason."""
+    # Descending a tree need not end at the nearest leaf, so it codes differently from a codebook.
     raise UnsupportedError(
         f"it is a vocabulary tree of {library}; such trees are mostly of bits (ORB, BRIEF), and "
         "bowsaw compares words by Euclidean distance",
@@ -139,25 +135,14 @@ def write_opencv(codebook: Codebook, path: str | PathLike[str]) -> None:
 # -- what a matrix is ------------------------------------------------------------------------------
 
 
-def _collected(title: str, nodes: Iterator[_Node]) -> Matrices:
-    found: dict[str, NDArray[Any]] = {}
-    refused: dict[str, str] = {}
-    for number, (name, kind, fields) in enumerate(nodes):
-        if number >= _MAX_NODES:
-            raise FormatError(f"it holds more than {_MAX_NODES:,} nodes")
-        if name in found or name in refused:
-            raise FormatError(f"it holds two nodes called {printable(name)!r}")
-        if kind == "opencv-matrix":
-            value = _matrix(printable(name), fields)
-            if isinstance(value, str):
-                refused[name] = value
-            else:
-                found[name] = value
-        elif kind in ("opencv-sparse-matrix", "opencv-nd-matrix"):
-            refused[name] = "sparse" if "sparse" in kind else "a matrix of more than two axes"
-        else:
-            refused[name] = "not a matrix"
-    return Matrices(title, Axes.ROWS, found, refused)
+def _value(name: str, kind: str, fields: dict[str, str]) -> NDArray[Any] | str:
+    if kind == "opencv-matrix":
+        return _matrix(printable(name), fields)
+    others = {
+        "opencv-sparse-matrix": "sparse",
+        "opencv-nd-matrix": "a matrix of more than two axes",
+    }
+    return others.get(kind, "not a matrix")
 
 
 def _matrix(name: str, fields: dict[str, str]) -> NDArray[Any] | str:

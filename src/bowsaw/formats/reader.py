@@ -2,16 +2,13 @@
 
 **Bounds.** A header may claim a terabyte, and a kilobyte may inflate to a gigabyte. A claim is
 compared with the bytes that are there before anything is allocated, and compressed data are
-inflated in chunks up to a limit: ``MAX_RATIO`` times the bytes on disk plus 1 MiB, never more than
-``MAX_BYTES``. Real vocabularies shrink to a half or a fifth; only a bomb reaches the limit.
+inflated up to ``MAX_RATIO`` times the bytes on disk plus 1 MiB, never beyond ``MAX_BYTES``.
 
-**Errors.** A reader raises ``FormatError`` with a reason that is part of a sentence. The registry
-puts the file's name before it and the remedy for damage after it. Where another remedy helps, a
-reader raises ``UnsupportedError``, which carries its own.
+**Errors.** A reader raises ``FormatError`` with a reason that is part of a sentence; the registry
+adds the file's name and the remedy for damage. ``UnsupportedError`` carries its own remedy.
 
 **Which matrix, which axis.** A file of another tool holds named matrices, and nothing says which
-one is the vocabulary. Tools disagree on the axes: scikit-learn, faiss and OpenCV keep one word per
-row, VLFeat one per column, and a K x 128 matrix that is read as 128 words fails nowhere. So:
+one is the vocabulary, nor its axes: a K x 128 matrix that is read as 128 words fails nowhere. So:
 
 - a matrix is chosen by its name (``variable``), or is the only one (scalars and vectors beside it
   do not count);
@@ -56,25 +53,13 @@ KNOWN_LENGTHS = (128, 144, 384)
 _ANY_FILE = 2**20
 _CHUNK = 2**16
 _MAX_MEMBERS = 1000
+_MAX_VALUES = 10_000
 _MAX_NAME = 100
 _MAX_LISTED = 12
 
 
 class UnsupportedError(FormatError):
-    """Why a file is not read, and what to do instead.
-
-    Parameters
-    ----------
-    reason : str
-        Part of a sentence, as in any reader.
-    remedy : str
-        A sentence.
-
-    Examples
-    --------
-    >>> str(UnsupportedError("it is HDF5, which is not read", "Save it in another version."))
-    'it is HDF5, which is not read. Save it in another version.'
-    """
+    """Why a file is not read (part of a sentence), and what to do instead (a sentence)."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason, remedy)
@@ -89,13 +74,7 @@ def inflation_limit(n_packed: int) -> int:
 
 
 def printable(name: object, max_length: int = 60) -> str:
-    r"""Return text from a file as it may appear in a message: one line, not too long.
-
-    Examples
-    --------
-    >>> printable("a\n" * 40, 8)
-    'a\\na\\na…'
-    """
+    """Return text from a file as it may appear in a message: one line, not too long."""
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in str(name)[:max_length]
@@ -105,14 +84,7 @@ def printable(name: object, max_length: int = 60) -> str:
 
 
 class ByteReader:
-    """The bytes of a file in order; asking for more than there are is an error.
-
-    Examples
-    --------
-    >>> reader = ByteReader(io.BytesIO(bytes([1, 0, 2, 0])))
-    >>> reader.array("<u2", (2,), "two numbers").tolist(), reader.left
-    ([1, 2], 0)
-    """
+    """The bytes of a file in order; asking for more than there are is an error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -145,13 +117,7 @@ class ByteReader:
 
 
 def inflate(packed: Iterable[bytes], limit: int, *, gzip: bool = False) -> bytes:
-    """Return decompressed zlib (or gzip) data, at most ``limit`` bytes.
-
-    Examples
-    --------
-    >>> inflate([zlib.compress(b"words")], 5)
-    b'words'
-    """
+    """Return decompressed zlib (or gzip) data, at most ``limit`` bytes."""
     machine = zlib.decompressobj(31 if gzip else 15)
     found = bytearray()
     try:
@@ -220,24 +186,31 @@ class Matrices:
     ids: NDArray[np.int64] | None = None
 
     @classmethod
-    def sorted_out(
+    def collect(
         cls,
         title: str,
         axes: Axes,
-        arrays: Mapping[str, NDArray[Any]],
-        refused: Mapping[str, str],
+        values: Iterable[tuple[str, NDArray[Any] | str]],
+        what: str = "arrays",
     ) -> Matrices:
-        """Return the matrices among named arrays; the others are refused by their shape."""
-        found, others = {}, dict(refused)
-        for name, array in arrays.items():
-            if array.dtype.kind not in "iuf":
-                others[name] = f"of type {array.dtype}, not real numbers"
-            elif array.ndim != 2 or not array.size:
-                size = " × ".join(map(str, array.shape[:9]))
-                others[name] = f"of shape {size or '()'}, not a matrix"
+        """Return the matrices among named values: arrays, or reasons why there is none."""
+        found: dict[str, NDArray[Any]] = {}
+        refused: dict[str, str] = {}
+        for number, (name, value) in enumerate(values):
+            if number >= _MAX_VALUES:
+                raise FormatError(f"it holds more than {_MAX_VALUES:,} {what}")
+            if name in found or name in refused:
+                raise FormatError(f"it holds two {what} called {printable(name)!r}")
+            if isinstance(value, str):
+                refused[name] = value
+            elif value.dtype.kind not in "iuf":
+                refused[name] = f"of type {value.dtype}, not real numbers"
+            elif value.ndim != 2 or not value.size:
+                size = " × ".join(map(str, value.shape[:9]))
+                refused[name] = f"of shape {size or '()'}, not a matrix"
             else:
-                found[name] = array
-        return cls(title, axes, found, others)
+                found[name] = value
+        return cls(title, axes, found, refused)
 
     def codebook(
         self,
@@ -246,14 +219,7 @@ class Matrices:
         layout: str | None = None,
         scale: float | None = None,
     ) -> Codebook:
-        """Return the words as a codebook whose provenance says where they were read.
-
-        Examples
-        --------
-        >>> found = Matrices("NumPy", Axes.ROWS, {"words": np.eye(2)})
-        >>> found.codebook("words.npz").provenance["read_from"]["variable"]
-        'words'
-        """
+        """Return the words as a codebook whose provenance says where they were read."""
         if layout is not None:
             check_choice(layout, "layout", LAYOUTS)
         name = self._choose(source, variable)

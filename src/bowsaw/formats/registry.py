@@ -1,4 +1,4 @@
-"""Vocabularies of any tool: which reader a file needs, and which writer a file name selects.
+"""Which reader a vocabulary's file needs, and which writer a file name selects.
 
 =====================  ==========================================  =====================
 file                   read                                        written
@@ -12,14 +12,12 @@ file                   read                                        written
 ``.mat``               MATLAB 4 to 7                               words, one per column
 =====================  ==========================================  =====================
 
-**The first bytes decide** how a file is read, and its name only where they do not (MATLAB 4): a
-``.yml`` that is XML inside is read as XML, as OpenCV does. A pickle is refused by its bytes and by
-its name; vocabulary trees (DBoW2, DBoW3, FBoW) by their first bytes. Names decide how a file is
-written.
+The first bytes decide how a file is read, and its name only where they do not (MATLAB 4). A pickle
+is refused by its bytes and by its name; vocabulary trees (DBoW2, DBoW3, FBoW) by their first bytes.
+The name decides how a file is written.
 
-A foreign file gives words and nothing else: ids count from 0, the description and the training
-images are unknown, and so is the scale unless it is given. ``provenance`` says where the words were
-read, and a codebook of unknown scale refuses bags of a scale other than 1.
+A foreign file gives words only: ids count from 0; description, training images and, unless it is
+given, the scale are unknown. A codebook of unknown scale refuses bags of a scale other than 1.
 """
 
 from __future__ import annotations
@@ -45,31 +43,20 @@ Writer = Callable[[Codebook, str | PathLike[str]], None]
 
 PICKLES = (".pkl", ".pickle", ".pk", ".joblib", ".jl", ".sav")
 _OPENCV = [f"{suffix}{gz}" for gz in ("", ".gz") for suffix in (".yml", ".yaml", ".xml", ".json")]
-WRITERS: dict[str, Writer] = {
-    ".safetensors": write_safetensors,
-    ".npz": write_npz,
-    ".npy": write_npy,
-    **dict.fromkeys(_OPENCV, write_opencv),
-    ".faiss": write_faiss,
-    ".index": write_faiss,
-    ".skops": write_skops,
-    ".mat": write_matlab,
+_FORMATS: dict[str, tuple[Reader, Writer]] = {
+    ".safetensors": (read_safetensors, write_safetensors),
+    ".npz": (read_npz, write_npz),
+    ".npy": (read_npy, write_npy),
+    **dict.fromkeys(_OPENCV, (read_opencv, write_opencv)),
+    ".faiss": (read_faiss, write_faiss),
+    ".index": (read_faiss, write_faiss),
+    ".skops": (read_skops, write_skops),
+    ".mat": (read_matlab, write_matlab),
 }
-"""The suffixes of file names, and what writes them."""
-
+WRITERS = {suffix: writer for suffix, (_, writer) in _FORMATS.items()}
 COMPLETE = (".safetensors", ".npz")
-"""The files that keep all of a codebook."""
+"""Suffixes of the files that keep all of a codebook."""
 
-_READERS: dict[str, Reader] = {
-    ".safetensors": read_safetensors,
-    ".npz": read_npz,
-    ".npy": read_npy,
-    ".skops": read_skops,
-    ".mat": read_matlab,
-    ".faiss": read_faiss,
-    ".index": read_faiss,
-    **dict.fromkeys(_OPENCV, read_opencv),
-}
 _N_HEAD = 64
 _TEXTS = (b"%YAML", b"<?xml", b"{")
 _TREES = {88877711233: "DBoW3", 55824124: "FBoW"}
@@ -127,7 +114,7 @@ def load(
     if not source.is_file():
         raise FormatError(f"{source} is not a file. Make a codebook with 'bowsaw train'.")
     with open_file(source) as file:
-        return read(file, fspath(source), variable=variable, layout=layout, scale=scale)
+        return read(file, fspath(source), variable, layout, scale)
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -144,7 +131,6 @@ def open_file(path: Path) -> BinaryIO:
 def read(
     file: BinaryIO,
     name: str,
-    *,
     variable: str | None = None,
     layout: str | None = None,
     scale: float | None = None,
@@ -153,7 +139,7 @@ def read(
     reader = reader_of(file, name)
     if reader is None:
         raise FormatError(
-            f"{name} is not a vocabulary of a known format. Known are {', '.join(_READERS)}."
+            f"{name} is not a vocabulary of a known format. Known are {', '.join(_FORMATS)}."
         )
     try:
         found = reader(file)
@@ -177,16 +163,7 @@ def read(
 
 
 def reader_of(file: BinaryIO, name: str) -> Reader | None:
-    """Return the reader for the first bytes, or else for the name; None if neither is known.
-
-    A pickle is refused. The file is left at its start.
-
-    Examples
-    --------
-    >>> import io
-    >>> reader_of(io.BytesIO(b"IxF2"), "words").__name__
-    'read_faiss'
-    """
+    """Return the reader for the first bytes, or else for the name; refuse a pickle."""
     suffix = _suffix(name)
     head = file.read(_N_HEAD)
     file.seek(0)
@@ -214,7 +191,7 @@ def reader_of(file: BinaryIO, name: str) -> Reader | None:
     ):
         if begins:
             return reader
-    return _READERS.get(suffix)
+    return _FORMATS[suffix][0] if suffix in _FORMATS else None
 
 
 def save(codebook: Codebook, path: str | PathLike[str]) -> None:
@@ -260,13 +237,7 @@ def writer_of(path: str | PathLike[str]) -> Writer:
 
 
 def lost_in(codebook: Codebook, path: str | PathLike[str]) -> list[str]:
-    """Return the fields of the codebook that a file of this name does not keep.
-
-    Examples
-    --------
-    >>> lost_in(Codebook([[1.0]], ids=[7]), "words.npy")
-    ['ids']
-    """
+    """Return the fields of the codebook that a file of this name does not keep."""
     if _suffix(fspath(path)) in COMPLETE:
         return []
     present = {
@@ -299,9 +270,6 @@ def _has_schema(file: BinaryIO, name: str) -> bool:
 
 def _unreadable(name: str, error: FormatError) -> FormatError:
     """Return a reader's reason with the file's name, and its remedy or that for damage."""
-    remedy = (
-        ""
-        if isinstance(error, UnsupportedError)
-        else (". Write it again with the tool that it came from; for bowsaw, 'bowsaw train'.")
-    )
-    return FormatError(f"{name} cannot be read as a codebook: {error}{remedy}")
+    remedy = ". Write it again with the tool that it came from; for bowsaw, 'bowsaw train'."
+    known = isinstance(error, UnsupportedError)
+    return FormatError(f"{name} cannot be read as a codebook: {error}{'' if known else remedy}")

@@ -4,14 +4,11 @@ Tensors: ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, 
 ``trained_on`` uint64 ``(n_images,)``, the digests of the training images. Metadata, all text:
 ``format`` ("bowsaw-codebook"), ``format_version`` ("1"), ``scale``, ``metric``, as JSON
 ``description`` (what made the descriptors) and ``provenance`` (how the words were made), and
-``digest``, the SHA-256 of all the rest: safetensors itself has no checksum, and a flipped bit in a
-word would go unnoticed.
+``digest``, the SHA-256 of all the rest, since safetensors itself has no checksum.
 
-Reading runs no code: safetensors holds arrays and text only. Equal codebooks give equal bytes.
-
-The library's parser compares every claim of the header with the file's length. It accepts a name
-that occurs twice, so the header is searched for that. In a safetensors file of another tool the
-words are a matrix.
+Reading runs no code. Equal codebooks give equal bytes. The library's parser compares every claim of
+the header with the file's length; it accepts a name that occurs twice, which is refused here. In a
+safetensors file of another tool the words are a matrix.
 """
 
 from __future__ import annotations
@@ -40,18 +37,7 @@ _TYPES = {
 
 
 def write_safetensors(codebook: Codebook, path: str | PathLike[str]) -> None:
-    """Write a codebook as safetensors, atomically.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> file = Path(tempfile.mkdtemp()) / "book.safetensors"
-    >>> write_safetensors(Codebook([[0.0], [1.0]]), file)
-    >>> with file.open("rb") as opened:
-    ...     read_safetensors(opened)
-    Codebook(2 words of 1, scale 1)
-    """
+    """Write a codebook as safetensors, atomically."""
     metadata = {
         "format": FORMAT,
         "format_version": VERSION,
@@ -75,7 +61,8 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
         if "digest" in metadata and metadata.keys() & {"format_version", "metric", "scale"}:
             # A flipped bit in "format" must not make it a foreign file of unknown ids and scale.
             raise FormatError("it is a damaged codebook, or another file of bowsaw")
-        return Matrices.sorted_out("safetensors", Axes.PROBABLY_ROWS, tensors, refused)
+        values: dict[str, NDArray[Any] | str] = {**tensors, **refused}
+        return Matrices.collect("safetensors", Axes.PROBABLY_ROWS, values.items())
     check_version(metadata.get("format_version"), tensors, refused)
     if metadata.pop("digest", None) != tensors_digest(tensors, metadata):
         raise FormatError("its content does not match its checksum")
@@ -90,15 +77,7 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
 def tensors_of(
     file: BinaryIO,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], dict[str, str]]:
-    """Return the arrays of a safetensors file, its metadata, and why other tensors are not read.
-
-    Examples
-    --------
-    >>> import io
-    >>> from safetensors.numpy import save
-    >>> tensors_of(io.BytesIO(save({"a": np.ones(2)}, {"made": "by hand"})))
-    ({'a': array([1., 1.])}, {'made': 'by hand'}, {})
-    """
+    """Return the arrays of a safetensors file, its metadata, and why other tensors are not read."""
     from safetensors import SafetensorError, deserialize
 
     content = file.read()
@@ -108,11 +87,11 @@ def tensors_of(
         end = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:end], object_pairs_hook=_without_duplicates)
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise FormatError(f"it is not a complete safetensors file ({printable(error, 200)})") from (
-            error
-        )
+        reason = printable(error, 200)
+        raise FormatError(f"it is not a complete safetensors file ({reason})") from error
     tensors, refused = {}, {}
-    for name, about in entries:
+    # The parser returns tensors in any order.
+    for name, about in sorted(entries, key=lambda entry: entry[0]):
         kind, shape = about["dtype"], about["shape"]
         if kind not in _TYPES:
             refused[name] = f"of type {printable(kind, 20)!r}, which is not read"
