@@ -214,7 +214,8 @@ def swap_rate(
     n_jobs = min(2, available_cores())
 
     def saw(steps: int) -> Annealing:
-        return Annealing(book, n_kept, score=_TimedLeaveOneOut(), n_steps=steps, n_jobs=n_jobs)
+        how = {"n_steps": steps, "n_jobs": n_jobs, "random_state": 0}
+        return Annealing(book, n_kept, score=_TimedLeaveOneOut(), **how)
 
     few = slice(None, None, max(1, len(corpus) // 30))
     saw(3).fit(corpus[few], y[few])

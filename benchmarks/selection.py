@@ -44,7 +44,7 @@ def path(n_images: int = 750, n_words: int = 1000, rounds: int = 3) -> Result:
     y = data.labels(n_images)
 
     def ours(bags: bs.Bags, labels: NDArray[np.int64]) -> PruningPath:
-        return PruningPath(book).fit(bags, labels)
+        return PruningPath(book, random_state=0).fit(bags, labels)
 
     def peer(bags: bs.Bags) -> None:
         bs.KMeansCodebook(n_words, random_state=0).fit(bags)
