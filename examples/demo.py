@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.evaluation.result import Evaluation
+import bowsaw as bs
 
 SIDE = 80
 """Side of a tile in pixels: 81 patches of dense SIFT."""
@@ -129,26 +129,26 @@ def main(folder: Path = Path("demo")) -> None:
     asked = ("--words", WORDS, "--sizes", SIZES, "--methods", METHODS, "--splits", SPLITS)
     run("compare", pictures, *asked, *parts, "-o", comparison)
 
-    found, large, pruned = (
-        Evaluation.from_json(path.read_bytes()) for path in (result, large_alone, small_alone)
-    )
+    run_of = {name: bs.read_run(name) for name in (result, large_alone, small_alone)}
+    found, large, pruned = (run.accuracies("sqrt") for run in run_of.values())
+    (about,) = run_of[result].about["sets"].values()
     seconds = time.perf_counter() - begin
     print(
-        f"\nFound in {seconds:.0f} s: {found.mean('sqrt'):.1%} of the test tiles "
-        f"are recognised, ± {found.std('sqrt'):.1%} over {found.n_splits} splits.\n"
+        f"\nFound in {seconds:.0f} s: {found.mean():.1%} of the test tiles "
+        f"are recognised, ± {found.std(ddof=1):.1%} over {len(found)} splits.\n"
         f"(Mean per-class accuracy, square-rooted histograms of {WORDS} words; guessing would get "
-        f"{1 / len(found.classes):.0%}.)\n"
-        f"Pruned to {KEPT} words, which code alone: {pruned.mean('sqrt'):.1%} of the first split's "
-        f"test tiles, where all {WORDS} get {large.mean('sqrt'):.1%}.\n"
+        f"{1 / len(about['classes']):.0%}.)\n"
+        f"Pruned to {KEPT} words, which code alone: {pruned.mean():.1%} of the first split's "
+        f"test tiles, where all {WORDS} get {large.mean():.1%}.\n"
         "The files:"
     )
     for path, what in (
         (pictures, f"{n_tiles} tiles, one folder a class"),
-        (store, f"{found.data['n_descriptors']} descriptors of {found.data['n_dims']} numbers"),
+        (store, f"{about['n_descriptors']} descriptors of {about['n_dims']} numbers"),
         (book, f"{WORDS} words learned from {CODEBOOK} tiles a class"),
         (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles a class"),
         (histograms, "one row a tile, one column a word"),
-        (result, "every split: accuracy, confusion matrix, parameters"),
+        (result, "every split: accuracy, confusion matrix, settings, and a page"),
         (comparison, "six ways to prune at four sizes: records and page"),
     ):
         print(f"  {path.as_posix():<24} {size_of(path):>8}  {what}")

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bowsaw.comparison.collection import Collection
-from bowsaw.comparison.methods import FULL, PUBLISHED
-from bowsaw.comparison.run import arena
+from bowsaw.comparison.compare import compare
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.images.folder import ImageFolder
 from bowsaw.report import write_page
+from bowsaw.selection.baselines import RandomSubset
+from bowsaw.selection.refinement import Refinement
 from bowsaw.store import extract
 from reproduction.probing import probe
 from reproduction.section import claims_section
@@ -29,6 +30,14 @@ SIZES, QUICK_SIZES = (10, 20, 50, 100, 500), (10, 20, 50, 100)
 CODINGS = ("hard", "soft")
 SETS = (("15-Scenes", "scene15", 50, None), ("Caltech-10", "caltech101", 25, "caltech10"))
 """Name, option, images per class for the codebook and to train with, preset."""
+METHODS = ("paper", "presence", "bottleneck", "random", "kmeans")
+STEPS = ((100, 150), (200, 80), (500, 40))
+"""Steps of the refinement: at most this many words, and so many steps."""
+
+
+def steps_for(size: int) -> int:
+    """Return the steps of the refinement at a size; a step costs more with more words."""
+    return next((n_steps for most, n_steps in STEPS if size <= most), 20)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,22 +64,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         store = extract(images, DenseSift(), work / f"{name}.store", n_jobs=options.jobs)
         collections.append(Collection.from_store(store, name, codebook_images=n_each, train=n_each))
     words = QUICK_WORDS if options.quick else WORDS
-    run = arena(
-        collections,
-        options.output,
-        words=words,
-        sizes=QUICK_SIZES if options.quick else SIZES,
-        codings=CODINGS,
-        methods=PUBLISHED,
-        splits=options.splits or (1 if options.quick else 5),
-        seed=options.seed,
-        raw=(FULL, "published"),
-        effort="bounded",
-        n_jobs=options.jobs,
-        workers=options.workers,
-        command=shlex.join(["python", "-m", "reproduction", *typed]),
-        on_cell=lambda step: print(f"{step.n_done} of {step.n_cells} cells", file=sys.stderr),
-    )
+    sizes = QUICK_SIZES if options.quick else SIZES
+    for n_steps in dict.fromkeys(map(steps_for, sizes)):
+        start = RandomSubset(None)
+        refinement = Refinement(None, start=start, n_steps=n_steps, n_folds=0)
+        compare(
+            collections,
+            options.output,
+            methods={"refinement": refinement, **dict.fromkeys(METHODS)},
+            sizes=[size for size in sizes if steps_for(size) == n_steps],
+            n_words=words,
+            coding=CODINGS,
+            n_splits=options.splits or (1 if options.quick else 5),
+            seed=options.seed,
+            raw=("full", "paper"),
+            n_jobs=options.jobs,
+            n_workers=options.workers,
+            command=shlex.join(["python", "-m", "reproduction", *typed]),
+            on_cell=lambda step: print(f"{step.n_done} of {step.n_cells} cells", file=sys.stderr),
+        )
     run = probe(collections, options.output, words=words, seed=options.seed, n_jobs=options.jobs)
     found = verdicts(run)
     page = write_page(options.output, extra=[claims_section(found)])

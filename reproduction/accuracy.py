@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from bowsaw.evaluation.classify import CALLED, MAPPINGS
+from bowsaw.evaluation.classifier import CALLED, MAPPINGS
 from reproduction.paired import (
     Accuracies,
     Pair,
@@ -25,9 +25,9 @@ from reproduction.paired import (
 from reproduction.verdict import Answer, Verdict, chance, share, signed, together
 
 TITLES = {
-    "published": "as published",
-    "refined": "refined (ours)",
-    "yang": "Yang",
+    "paper": "as published",
+    "refinement": "refined (ours)",
+    "presence": "Yang",
     "bottleneck": "Fulkerson",
     "full": "all words",
 }
@@ -55,7 +55,7 @@ class _Claim:
     decide: Decide
     tell: Tell
     rule: str
-    beside: str | None = "refined"
+    beside: str | None = "refinement"
 
     def judge(self, cells: Cells) -> Verdict:
         found = {name: Accuracies(cells, name) for name in MAPPINGS}
@@ -209,8 +209,8 @@ CLAIMS = (
         "Pruning by annealing is better than keeping the words of most mutual information "
         "(Yang et al. 2007), and most so from the 5000-word codebook.",
         "Section 4.1, Discussion, and Section 5",
-        "published",
-        "yang",
+        "paper",
+        "presence",
         _better,
         _tell_gaps,
         "yes when the mean over splits is higher at every size of every panel and the difference "
@@ -221,7 +221,7 @@ CLAIMS = (
         "comparable-to-fulkerson",
         "It is comparable to merging words by the information bottleneck (Fulkerson et al. 2008).",
         "Section 4.1, Discussion, and Section 5",
-        "published",
+        "paper",
         "bottleneck",
         _comparable,
         _tell_near,
@@ -232,7 +232,7 @@ CLAIMS = (
         "smaller-and-better",
         "In certain cases the codebook shrinks by two orders of magnitude while accuracy rises.",
         "Section 4.1, Discussion",
-        "published",
+        "paper",
         "full",
         _smaller,
         _tell_smaller,

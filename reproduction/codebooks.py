@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from bowsaw.evaluation.classify import CALLED, MAPPINGS
+from bowsaw.evaluation.classifier import CALLED, MAPPINGS
 from reproduction.accuracy import MAPS, TITLES, Cells
 from reproduction.paired import Accuracies, Pair, Panel, absent, corrected, tally
 from reproduction.verdict import Answer, Verdict, chance, share, signed, together
@@ -17,9 +17,9 @@ SOME = 0.1
 def larger_gain(cells: Cells) -> Verdict:
     """Judge whether pruning and merging gain more from the larger full codebook."""
     found = {name: Accuracies(cells, name) for name in MAPPINGS}
-    methods = ("published", "bottleneck", "refined")
+    methods = ("paper", "bottleneck", "refinement")
     gains = {name: {m: _gains(found[name], m) for m in methods} for name in MAPPINGS}
-    told = ("published", "bottleneck")
+    told = ("paper", "bottleneck")
     chief, other = MAPPINGS if any(gains["sqrt"][m] for m in told) else MAPPINGS[::-1]
     deciding = [pair for method in told for pair in gains[chief][method]]
     header = ["set", "coding", "method", "gain from the largest", "gain from the smallest"]
@@ -92,10 +92,10 @@ def _gain_by_split(
 def neither_coding(cells: Cells) -> Verdict:
     """Judge whether hard and soft coding each win somewhere."""
     found = {name: Accuracies(cells, name) for name in MAPPINGS}
-    methods = ("published", "refined", "bottleneck", "full")
+    methods = ("paper", "refinement", "bottleneck", "full")
     pairs = {name: {m: _codings(found[name], m) for m in methods} for name in MAPPINGS}
-    chief, other = MAPPINGS if pairs["sqrt"]["published"] else MAPPINGS[::-1]
-    deciding = pairs[chief]["published"]
+    chief, other = MAPPINGS if pairs["sqrt"]["paper"] else MAPPINGS[::-1]
+    deciding = pairs[chief]["paper"]
     header = ["set", "full words", "words", "method", "soft", "hard", "difference", "p (Holm)"]
     rows = []
     for method in methods:
@@ -109,15 +109,15 @@ def neither_coding(cells: Cells) -> Verdict:
         text = f"Soft minus hard coding, {CALLED[chief]} histograms: "
         parts = [f"{TITLES[m]} {tally(pairs[chief][m])}" for m in methods if pairs[chief][m]]
         text += f"{'; '.join(parts)}. "
-        if pairs[other]["published"]:
-            told = tally(pairs[other]["published"])
+        if pairs[other]["paper"]:
+            told = tally(pairs[other]["paper"])
             text += f"{CALLED[other].capitalize()} histograms: as published {told}. "
         text += f"{absent(found[chief].panels)} ".lstrip()
     return Verdict(
         "neither-coding",
         "Neither coding dominates: hard and soft coding each do better in certain cases.",
         "Section 4.1, Discussion",
-        together(_each_wins(side["published"]) for side in pairs.values()),
+        together(_each_wins(side["paper"]) for side in pairs.values()),
         f"{text}Rule: of the published method, yes when each coding has the higher mean over "
         f"splits in at least {SOME:.0%} of the places (sets, full codebooks and sizes); partly "
         f"when one has it in fewer; no when one never has it. {MAPS}",

@@ -15,7 +15,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import soft_histograms
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.evaluation.classify import HistogramClassifier
+from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.inference.survey import Survey, draw_words, ways_of
 from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words
 from bowsaw.random_streams import stream

@@ -14,7 +14,7 @@ from itertools import groupby
 from statistics import mean
 from typing import Any
 
-from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.evaluation.significance import compare, holm
 from reproduction.verdict import between, listed, signed
 
 Panel = tuple[str, str, int]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.classify import HistogramClassifier
+from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.inference.sampled import EmpiricalState
 from bowsaw.inference.transfer import TransferState

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bowsaw.checkpoint import exclusive
-from bowsaw.comparison.bench import Bench
+from bowsaw.checkpoint import JsonLines, exclusive
+from bowsaw.comparison.cell import Experiment
 from bowsaw.comparison.collection import Collection
-from bowsaw.comparison.records import Ledger, Run, read_run
+from bowsaw.comparison.records import Run, read_run
 from reproduction.probes import PROBES, probe_line
+
+
+class _Split:
+    """The first split of a set, with its full codebooks."""
+
+    def __init__(self, collection: Collection, folder: Path, seed: int, n_jobs: int | None) -> None:
+        sets = {collection.name: collection}
+        run = Experiment(folder, sets, {}, seed, 40.0, n_jobs=n_jobs).split(collection.name, 0)
+        self.name, self.bags, self.y = collection.name, collection.bags, collection.y
+        self.classes, self.split, self.n_jobs = collection.classes, run.split, n_jobs
+        self.book = run.codebook
 
 
 def probe(
@@ -44,15 +55,15 @@ def probe(
         All records of the folder.
     """
     with exclusive(folder, "run"):
-        ledger = Ledger(folder / "probes.jsonl")
-        ledger.mend()
+        ledger = JsonLines(folder / "probes.jsonl")
+        ledger.repair()
         done = {(line["probe"], line["set"]) for line in read_run(folder).probes}
         for collection in collections:
-            bench = Bench(collection, 0, seed, folder / "work" / "codebooks", n_jobs=n_jobs)
+            bench = _Split(collection, folder, seed, n_jobs)
             for name, _ in PROBES:
                 if (name, collection.name) in done:
                     continue
                 if on_probe is not None:
                     on_probe(name, collection.name)
-                ledger.add(probe_line(name, bench, sorted(words)))
+                ledger.append(probe_line(name, bench, sorted(words)))
     return read_run(folder)

@@ -27,7 +27,7 @@ from bowsaw.checkpoint import (
     write_tensors,
 )
 from bowsaw.errors import BusyError, FormatError, MismatchError, SpaceError, StoreError
-from bowsaw.evaluation.classify import HistogramClassifier
+from bowsaw.evaluation.classifier import HistogramClassifier
 
 
 def names(folder):

@@ -16,9 +16,9 @@ from reproduction.verdicts import verdicts
 TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "results"
 ROWS = {
-    "refined": "refined",
-    "Algorithm 1 as published": "published",
-    "k-means at that size": "retrained",
+    "refined": "refinement",
+    "Algorithm 1 as published": "paper",
+    "k-means at that size": "kmeans",
     "random subset": "random",
     "bottleneck, codes with all 5000": "bottleneck",
 }

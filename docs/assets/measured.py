@@ -25,6 +25,13 @@ from bowsaw.comparison.methods import METHODS
 TOP = Path(__file__).resolve().parents[2]
 PAGES = (TOP / "docs" / "methods", TOP / "docs" / "scores")
 SIZES = (20, 50, 100)
+CODES_WITH = {
+    **dict.fromkeys(
+        ("chi2", "df", "pmi", "svm", "stumps", "ridge", "separability", "winn"), "full"
+    ),
+    "presence-recoded": "pruned",
+}
+"""Variants, and methods of the study, which are not among ``METHODS``."""
 
 _PLACE = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- /measured -->)", re.S)
 
@@ -88,10 +95,12 @@ def _overview() -> Iterator[str]:
     yield f"| method | codes with | {' | '.join(f'{size} words' for size in SIZES)} |"
     yield "|---" * (2 + len(SIZES)) + "|"
     panel = ("15-Scenes", "hard", 1000)
-    for name, method in METHODS.items():
+    measured = dict.fromkeys(key[3] for key in records if " by " not in key[3])
+    for name in dict.fromkeys([*METHODS, *measured]):
         cells = [_mean(records, (*panel, name, size)) for size in SIZES]
         if any(cells):
-            yield f"| `{name}` | {method.codes_with} | {' | '.join(cells)} |"
+            codes_with = METHODS[name].codes_with if name in METHODS else CODES_WITH[name]
+            yield f"| `{name}` | {codes_with} | {' | '.join(cells)} |"
     yield f"| all 1000 words | full | {_mean(records, (*panel, 'full', 1000))} | | |"
 
 

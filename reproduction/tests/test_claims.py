@@ -24,7 +24,7 @@ ORDER = [
     "coding-dominates",
     "brute-force",
 ]
-USUAL = {"published": 0.6, "refined": 0.7, "yang": 0.5, "bottleneck": 0.61, "full": 0.65}
+USUAL = {"paper": 0.6, "refinement": 0.7, "presence": 0.5, "bottleneck": 0.61, "full": 0.65}
 
 
 def cell(panel, method, size, split, accuracy, maps=("sqrt",)):
@@ -135,7 +135,7 @@ def test_p_is_two_sided_and_corrected_over_the_sizes_of_a_panel():
     theirs = {10: [0.60, 0.61, 0.62, 0.60, 0.63], 50: [0.62, 0.65, 0.63, 0.60, 0.66]}
     cells = [
         cell(panel, method, size, split, value)
-        for method, side in (("published", ours), ("yang", theirs))
+        for method, side in (("paper", ours), ("presence", theirs))
         for size, values in side.items()
         for split, value in enumerate(values)
     ]
@@ -147,7 +147,7 @@ def test_p_is_two_sided_and_corrected_over_the_sizes_of_a_panel():
         raw.append(2 * stats.t.sf(abs(t), 4))
     # Holm: the smaller of two p values counts twice, the larger no less than that.
     expected = [min(1, 2 * raw[0]), min(1, max(2 * raw[0], raw[1]))]
-    pairs = Accuracies(cells, "sqrt").pairs("published", "yang")
+    pairs = Accuracies(cells, "sqrt").pairs("paper", "presence")
     assert raw[0] < raw[1]
     assert [pair.p for pair in pairs] == pytest.approx(expected)
     assert [pair.difference for pair in pairs] == pytest.approx([0.114, -0.012])
@@ -155,9 +155,9 @@ def test_p_is_two_sided_and_corrected_over_the_sizes_of_a_panel():
 
 def test_only_splits_that_both_methods_have_are_compared():
     panel = PANELS[0]
-    cells = [cell(panel, "published", 10, i, value) for i, value in enumerate([0.5, 0.6, 0.9])]
-    cells += [cell(panel, "yang", 10, i, 0.5) for i in (0, 1, 7)]
-    (pair,) = Accuracies(cells, "sqrt").pairs("published", "yang")
+    cells = [cell(panel, "paper", 10, i, value) for i, value in enumerate([0.5, 0.6, 0.9])]
+    cells += [cell(panel, "presence", 10, i, 0.5) for i in (0, 1, 7)]
+    (pair,) = Accuracies(cells, "sqrt").pairs("paper", "presence")
     assert (pair.n_splits, pair.first) == (2, pytest.approx(0.55))
 
 
@@ -171,7 +171,7 @@ def test_one_split_has_an_answer_without_a_significance():
 
 def test_the_whole_codebook_is_no_pruned_size():
     panel = PANELS[0]
-    cells = [cell(panel, m, 1000, 0, 0.7) for m in ("published", "yang", "full")]
+    cells = [cell(panel, m, 1000, 0, 0.7) for m in ("paper", "presence", "full")]
     assert judged("better-than-yang", cells).answer == "not measured"
 
 
@@ -183,7 +183,7 @@ def two_maps(rooted, raw):
 
 
 def test_a_claim_that_holds_for_one_kind_of_histograms_holds_partly():
-    found = judged("comparable-to-fulkerson", two_maps(usual, given({"published": 0.4})))
+    found = judged("comparable-to-fulkerson", two_maps(usual, given({"paper": 0.4})))
     assert found.answer == "partly"
     assert "Square-rooted histograms say yes: −0.010 on average" in found.summary
     assert "Raw histograms say no: −0.210 on average" in found.summary
@@ -192,7 +192,7 @@ def test_a_claim_that_holds_for_one_kind_of_histograms_holds_partly():
 
 
 def test_one_kind_of_histograms_alone_decides():
-    alone = judged("comparable-to-fulkerson", cells_of(given({"published": 0.4}), maps=("raw",)))
+    alone = judged("comparable-to-fulkerson", cells_of(given({"paper": 0.4}), maps=("raw",)))
     assert alone.answer == "no"
     assert "Raw histograms say no: −0.210" in alone.summary
     assert "Square-rooted" not in alone.summary
@@ -201,7 +201,7 @@ def test_one_kind_of_histograms_alone_decides():
 def test_raw_histograms_of_some_methods_are_no_hindrance():
     cells = two_maps(usual, usual)
     for one in cells:
-        if one["method"] not in ("published", "full"):
+        if one["method"] not in ("paper", "full"):
             del one["results"]["raw"]
     assert judged("comparable-to-fulkerson", cells).answer == "yes"
     found = judged("smaller-and-better", cells)
@@ -233,7 +233,7 @@ def test_panels_of_ones_own_are_counted():
 def test_our_method_is_told_beside_and_may_be_missing():
     found = judged("comparable-to-fulkerson", cells_of(usual))
     assert "Of refined (ours), square-rooted histograms say yes: +0.090 on" in found.summary
-    without = [one for one in cells_of(usual) if one["method"] != "refined"]
+    without = [one for one in cells_of(usual) if one["method"] != "refinement"]
     found = judged("comparable-to-fulkerson", without)
     assert "refined" not in found.summary
     assert found.rows[0][-2:] == ["—", "—"]
@@ -244,7 +244,7 @@ def test_our_method_is_told_beside_and_may_be_missing():
 
 def yang_from_large(small, large):
     """Yang's accuracy with each full codebook; the published method has .6."""
-    return given({"yang": lambda panel, size: large if panel[2] == 5000 else small})
+    return given({"presence": lambda panel, size: large if panel[2] == 5000 else small})
 
 
 def test_better_than_yang_everywhere_and_most_from_the_larger_codebook_is_yes():
@@ -268,12 +268,12 @@ def test_better_than_yang_with_one_codebook_says_what_cannot_be_told():
 @pytest.mark.parametrize(("n_panels", "answer"), [(3, "partly"), (4, "no"), (5, "no"), (8, "no")])
 def test_better_than_yang_in_half_of_the_places_or_fewer_is_no(n_panels, answer):
     ahead = PANELS[:n_panels]
-    found = given({"yang": lambda panel, size: 0.65 if panel in ahead else 0.5})
+    found = given({"presence": lambda panel, size: 0.65 if panel in ahead else 0.5})
     assert answer_of("better-than-yang", found) == answer
 
 
 def test_as_good_as_yang_is_not_better():
-    assert answer_of("better-than-yang", given({"yang": 0.6})) == "no"
+    assert answer_of("better-than-yang", given({"presence": 0.6})) == "no"
 
 
 # -- comparable to Fulkerson ---------------------------------------------------------------------
@@ -305,7 +305,7 @@ def best_at(size, full_words=5000, gain=0.01):
     def accuracy(panel, at):
         return 0.65 + gain if (panel[2], at) == (full_words, size) else 0.6
 
-    return given({"published": accuracy})
+    return given({"paper": accuracy})
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_merging_is_better_where_one_size_is(n_panels, gain, answer):
 
 def gains(published, bottleneck):
     """Gains of .01 from 1000 words, and these from 5000."""
-    more = {"published": published, "bottleneck": bottleneck}
+    more = {"paper": published, "bottleneck": bottleneck}
 
     def one(method):
         return lambda panel, size: 0.65 + (more[method] if panel[2] == 5000 else 0.01)
@@ -395,7 +395,7 @@ def soft_wins(n_places):
         wins = (panel[0], panel[2], size) in places[:n_places]
         return 0.6 if panel[1] == "hard" else 0.61 if wins else 0.59
 
-    return given({"published": accuracy})
+    return given({"paper": accuracy})
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,6 @@ def test_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch)
         "brute-force",
     }
     raw = {cell["method"] for cell in run.cells if "raw" in cell["results"]}
-    assert raw == {"full", "published"}
+    assert raw == {"full", "paper"}
     answers = {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()}
     assert answers & {"yes", "no", "partly"}

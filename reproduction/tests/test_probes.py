@@ -9,10 +9,10 @@ import pytest
 
 from bowsaw.bags import Bags
 from bowsaw.clustering.kmeans import KMeansCodebook
+from bowsaw.comparison import Collection, evaluate
 from bowsaw.comparison.records import Run
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.inference.whatif import whatif
 from bowsaw.random_streams import stream
@@ -160,19 +160,14 @@ def test_accuracy_is_that_of_the_protocol(bench, searched, coding):
     saw.set_params(n_steps=row["n_steps"])
     saw.fit(bench.bags[bench.split.train], bench.y[bench.split.train])
     found = evaluate(
-        bench.bags,
-        bench.y,
-        CLASSES,
+        Collection("planted", bench.bags, bench.y, CLASSES, codebook_images=6, train=6),
         codebook=saw.codebook_,
-        codebook_images=6,
-        train=6,
-        splits=1,
+        n_splits=1,
         coding=coding,
-        sharpness=SHARPNESS if coding == "soft" else None,
-        mapping="sqrt",
+        sharpness=SHARPNESS,
         n_jobs=1,
     )
-    assert row["accuracy"][0] == found.mean("sqrt")
+    assert row["accuracy"] == found.accuracies("sqrt").tolist()
 
 
 def test_without_codebook_images_c_is_chosen_inside_the_training_images():

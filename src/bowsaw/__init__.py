@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from bowsaw.codebook import Codebook as Codebook
     from bowsaw.coding.bag_of_words import BagOfWords as BagOfWords
     from bowsaw.comparison.collection import Collection as Collection
+    from bowsaw.comparison.compare import compare as compare
+    from bowsaw.comparison.compare import evaluate as evaluate
     from bowsaw.comparison.records import read_run as read_run
-    from bowsaw.comparison.run import arena as arena
     from bowsaw.descriptors.dense_sift import DenseSift as DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures as OpenCvFeatures
-    from bowsaw.evaluation.classify import HistogramClassifier as HistogramClassifier
+    from bowsaw.evaluation.classifier import HistogramClassifier as HistogramClassifier
     from bowsaw.evaluation.path import PruningPath as PruningPath
-    from bowsaw.evaluation.protocol import evaluate as evaluate
     from bowsaw.formats.classifier import LinearModel as LinearModel
     from bowsaw.formats.registry import load as load
     from bowsaw.formats.registry import save as save
@@ -60,7 +60,7 @@ _MODULES = {
     "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
     "FarthestPoint": "bowsaw.selection.baselines",
-    "HistogramClassifier": "bowsaw.evaluation.classify",
+    "HistogramClassifier": "bowsaw.evaluation.classifier",
     "ImageFolder": "bowsaw.images.folder",
     "KMeansAtSize": "bowsaw.selection.baselines",
     "KMeansCodebook": "bowsaw.clustering.kmeans",
@@ -75,8 +75,8 @@ _MODULES = {
     "Selector": "bowsaw.selection.base",
     "Split": "bowsaw.images.split",
     "Store": "bowsaw.store",
-    "arena": "bowsaw.comparison.run",
-    "evaluate": "bowsaw.evaluation.protocol",
+    "compare": "bowsaw.comparison.compare",
+    "evaluate": "bowsaw.comparison.compare",
     "extract": "bowsaw.store",
     "load": "bowsaw.formats.registry",
     "read_run": "bowsaw.comparison.records",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import sqlite3
@@ -114,11 +113,6 @@ def content_of(path: Path) -> object:
         files = sorted(file for file in path.rglob("*") if file.is_file())
         arrays = {file.name: file.read_bytes() for file in files if file.suffix == ".npy"}
         return [file.relative_to(path).as_posix() for file in files], arrays, dump
-    if path.suffix == ".json":
-        result = json.loads(path.read_text("utf-8"))
-        for record in result["records"]:
-            del record["seconds"]
-        return result
     return path.read_bytes()
 
 

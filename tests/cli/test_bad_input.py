@@ -148,8 +148,7 @@ whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with 
 evaluate missing                                 | Store     | missing is not there
 evaluate s --train 140                           | Data      | class 'brick' has 144 images
 evaluate s --words 9999                          | Data      | distinct descriptors
-evaluate s -o x.txt                              | Parameter | ends in .json
-evaluate s -o bad.json                           | Format    | bad.json is not an evaluation
+evaluate s -o bad.json                           | Parameter | bad.json is a file
 evaluate s --words 9 --codebook BOOK             | Parameter | Give one of them
 evaluate s --codebook missing.sft                | Format    | is not a file
 evaluate s --codebook other.safetensors PARTS    | Mismatch  | was trained
@@ -162,7 +161,7 @@ compare s -o full                                | Parameter | holds notes.txt a
 compare s -o run --words 9 --sizes 9             | Parameter | below that of every full
 compare s -o run --sizes ten                     | Parameter | an integer of at least 1; got 'ten'
 compare s -o run --sizes 5,                      | Parameter | must be values between commas
-compare s -o run --coding firm                   | Parameter | codings are hard and soft
+compare s -o run --coding firm                   | Parameter | coding must be
 compare s -o run --methods magic                 | Parameter | magic
 compare s -o run --train 140                     | Data      | class 'brick' has 144 images
 report missing                                   | Format    | missing is not a run
@@ -247,7 +246,7 @@ def test_a_store_has_one_writer_and_can_be_overwritten(bowsaw, made, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("evaluate one.store --words 4", "at least 2 classes; got 1"),
+        ("evaluate one.store --words 4", "needs at least 2"),
         ("prune one.safetensors one.store --keep 4 -o x.safetensors", "have 1 ('gravel')"),
         ("prune one.safetensors one.store --max-loss 0 -o x.safetensors", "have 1 ('gravel')"),
         ("fit one.safetensors one.store -o x.safetensors", "of 2 classes or more"),

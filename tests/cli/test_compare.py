@@ -9,14 +9,14 @@ import sys
 
 import pytest
 from tests.cli.terminal import no_file_larger_than
-from tests.comparison.toys import timeless
+from tests.comparison.made import timeless
 
 from bowsaw.cli.compare import Watcher
 from bowsaw.cli.main import main
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import SpaceError
 
-METHODS = ("--methods", "published,bottleneck,random,retrained")
+METHODS = ("--methods", "paper,bottleneck,random,kmeans")
 PARTS = ("--train-codebook", "6", "--train", "6", "--seed", "3")
 SMALL = "--words=12 --sizes=4,6 --methods=random --splits=2 --train-codebook=10 --train=10"
 """Six cells that take no time."""
@@ -80,14 +80,14 @@ def test_a_store_gives_the_same_cells_as_its_folder(small_scenes, compared, tmp_
 
 
 def test_pixels_are_kept_only_where_they_may_be(small_scenes, tmp_path):
-    words = ["--words", "20", "--sizes", "4", "--methods", "annealed", "--splits", "1", *PARTS]
+    words = ["--words", "20", "--sizes", "4", "--methods", "annealing", "--splits", "1", *PARTS]
     for name, more in (("shown", []), ("hidden", ["--no-pixels"])):
         folder = str(tmp_path / name)
         words += ["--workers", "1", "-q"]
         assert main(["compare", str(small_scenes), *words, "-o", folder, *more]) == 0
-    # What every PNG begins with, in base64.
+    # What every JPEG begins with, in base64.
     with_pixels, without = (
-        "iVBORw0KGgo" in (tmp_path / name / "index.html").read_text("utf-8")
+        "/9j/4AAQ" in (tmp_path / name / "index.html").read_text("utf-8")
         for name in ("shown", "hidden")
     )
     assert with_pixels

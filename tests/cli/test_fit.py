@@ -20,8 +20,8 @@ def test_it_recognises_as_evaluate_tells(bowsaw, made, parts, flags):
     words = ("fit", made.book, made.store, "--part", "train", *parts, *flags, "-o", "a.safetensors")
     [line] = bowsaw(*words).lines()
     told = bowsaw("evaluate", made.store, "--codebook", made.book, *parts, *flags, "--json")
-    record = json.loads(told.out)["records"][0]
-    assert record["mapping"] == "sqrt"
+    (cell,) = json.loads(told.out)["cells"]
+    record = {**cell["results"]["sqrt"], "sharpness": cell["sharpness"]}
     store, model = Store(made.store), load_classifier("a.safetensors")
     test = store.split(codebook=10, train=10).test
     found = model.predict(model.coder(load(made.book)).transform(store.bags[test]))

@@ -120,7 +120,7 @@ if sys.platform != "win32":
         ("encode words.npz a.store -o words.npz", "is the codebook itself (words.npz)"),
         (
             "evaluate a.store --codebook words.json -o words.json",
-            "words.json is the codebook itself (words.json)",
+            "the output words.json is a file",
         ),
         ("export words.h -o words.h", "words.h is the codebook itself (words.h)"),
         (

@@ -65,8 +65,17 @@ def evaluate(store: Path, n_words: int, coding: str, output: Path) -> list[dict[
     """Return the records of two splits, without their times."""
     options = ("--coding", coding, "--sharpness", SHARPNESS) if coding == "soft" else ()
     run("evaluate", store, "--words", n_words, *options, *PARTS, "--splits", 2, "-o", output)
-    names = ("split", "mapping", "accuracy", "confusion", "C", "C_scores", "n_words")
-    return [{n: r[n] for n in names} for r in json.loads(output.read_text("utf-8"))["records"]]
+    names = ("accuracy", "confusion", "C", "C_scores")
+    return [
+        {
+            "split": cell["split"],
+            "mapping": mapping,
+            **{name: result[name] for name in names},
+            "n_words": cell["n_coding_words"],
+        }
+        for cell in bs.read_run(output).cells
+        for mapping, result in cell["results"].items()
+    ]
 
 
 def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
@@ -78,22 +87,8 @@ def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
     return {name: found[name] for name in ("class", "scores")}
 
 
-NAMES_IN_COMPARE = {
-    "full": "full",
-    "refinement": "refined",
-    "annealing": "annealed",
-    "paper": "published",
-    "coverage": "coverage",
-    "presence": "yang",
-    "bottleneck": "bottleneck",
-    "random": "random",
-    "farthest": "farthest",
-    "kmeans": "retrained",
-}
-
-
 def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods: list[str]) -> None:
-    told = ",".join(NAMES_IN_COMPARE[method] for method in methods)
+    told = ",".join(methods)
     listed = ",".join(map(str, sizes))
     how = ("--methods", told, "--words", n_words, "--sizes", listed, "--splits", 2, *PARTS)
     run("compare", images, *how, "-j", 2, "--workers", 1, "-o", folder)
@@ -101,14 +96,13 @@ def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods:
 
 def cells(folder: Path) -> dict[str, Any]:
     """Return what the records of a comparison hold, by "method size split"."""
-    final = {old: new for new, old in NAMES_IN_COMPARE.items()}
     found = {}
     for cell in bs.read_run(folder).cells:
         names = ("n_columns", "n_coding_words", "codes_with", "codebook_bytes", "n_train", "n_test")
         value = {name: cell[name] for name in names}
         for mapping, result in cell["results"].items():
             value[mapping] = {name: result[name] for name in ("accuracy", "confusion", "C")}
-        found[f"{final[cell['method']]} {cell['size']} {cell['split']}"] = value
+        found[f"{cell['method']} {cell['size']} {cell['split']}"] = value
     return dict(sorted(found.items()))
 
 
@@ -119,18 +113,14 @@ def page_numbers(folder: Path) -> dict[str, Any]:
     assert found is not None
     data = json.loads(found[1])
     (panel,), (words,) = data["panels"].values(), data["words"].values()
-    final = {old: new for new, old in NAMES_IN_COMPARE.items()}
-
-    def named(by_method: dict[str, Any]) -> dict[str, Any]:
-        return {final[name]: value for name, value in by_method.items()}
 
     return {
         "full_words": panel["full_words"],
-        "levels": {mapping: named(rows) for mapping, rows in panel["levels"].items()},
-        "confusion": {mapping: named(rows) for mapping, rows in panel["confusion"].items()},
+        "levels": panel["levels"],
+        "confusion": panel["confusion"],
         "words": {
             method: {n: {key: one[key] for key in ("ids", "mass")} for n, one in by_size.items()}
-            for method, by_size in named(words).items()
+            for method, by_size in words.items()
         },
         "headline": re.findall(r'class="headline"><span>(\d+) words \w+ ([\d.]+)', page),
     }

@@ -6,7 +6,7 @@ import pytest
 from tests.report.made_run import made_run
 
 from bowsaw.comparison.records import read_run
-from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.evaluation.significance import compare, holm
 from bowsaw.report.summary import (
     PanelKey,
     differences,

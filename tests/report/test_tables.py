@@ -83,7 +83,7 @@ def test_differences_name_their_peers_and_p():
         *(cell("saw", 10, value, split=i) for i, value in enumerate([0.72, 0.74, 0.73])),
         *(cell("axe", 10, 0.70, split=i, n_train=100, n_test=100) for i in range(3)),
     )
-    # As in the example of bowsaw.evaluation.comparison, but for 20 and 40 images: the error is
+    # As in the example of bowsaw.evaluation.significance, but for 20 and 40 images: the error is
     # √((1/3 + 2) × 0.0001) = 0.01528, t = 1.964, and P(t₂ > t) = (1 − t/√(2 + t²))/2 = 0.094.
     rows = read(difference_table(found, "sqrt", "saw", LOOKS)).rows()
     assert rows == [["Words kept", "minus axe"], ["10", "+0.030 (p = 0.094)"]]

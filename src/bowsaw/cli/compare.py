@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command, printable
 from bowsaw.cli.extract import image_folder
 from bowsaw.comparison.collection import Collection
-from bowsaw.comparison.methods import EFFORTS, METHODS
-from bowsaw.comparison.plan import make_plan
+from bowsaw.comparison.compare import Step, compare, plan
+from bowsaw.comparison.methods import DEFAULT, METHODS
 from bowsaw.comparison.records import Cell
-from bowsaw.comparison.run import Step, arena
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.formatting import format_count, format_seconds
@@ -39,7 +37,6 @@ from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import color_system, live_display
 from bowsaw.report.page import write_page
-from bowsaw.report.page_details import Painter
 from bowsaw.store import Store, extract
 from bowsaw.store.catalog import CATALOG_NAME
 
@@ -66,46 +63,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="RUN", help="the folder of records and page"
     )
-    for flag, kind, name, text in (
-        ("--words", opt.comma_list(opt.int_from(1)), "words", "sizes of the full codebooks"),
-        ("--sizes", opt.comma_list(opt.int_from(1)), "sizes", "how many words to keep"),
-        ("--coding", opt.comma_list(str), "codings", "hard, soft or both"),
-        (
-            "--methods",
-            opt.comma_list(str),
-            "methods",
-            f"among {', '.join(METHODS)}; full always is",
-        ),
+    numbers, names = opt.comma_list(opt.int_from(1)), opt.comma_list(str)
+    for flag, kind, values, text in (
+        ("--words", numbers, [opt.default(compare, "n_words")], "sizes of the full codebooks"),
+        ("--sizes", numbers, opt.default(compare, "sizes"), "how many words to keep"),
+        ("--coding", names, [opt.default(compare, "coding")], "hard, soft or both"),
+        ("--methods", names, DEFAULT, f"among {', '.join(METHODS)}; full always is"),
     ):
-        values = list(opt.default(arena, name))
         parser.add_argument(
             flag,
             type=kind,
-            default=values,
-            dest=name,
+            default=list(values),
             metavar="A,B",
             help=f"{text} (default: {','.join(map(str, values))})",
         )
     parser.add_argument(
         "--splits",
         type=opt.int_from(1),
-        default=opt.default(arena, "splits"),
+        default=opt.default(compare, "n_splits"),
         metavar="N",
         help="number of random splits (default: %(default)s)",
     )
     parser.add_argument(
         "--sharpness",
         type=opt.number,
-        default=opt.default(arena, "sharpness"),
+        default=opt.default(compare, "sharpness"),
         metavar="S",
         help="of soft coding (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--effort",
-        choices=EFFORTS,
-        default=opt.default(arena, "effort"),
-        help="how long searches may take: usual as in bowsaw prune, bounded for many cells "
-        "(default: %(default)s)",
     )
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a known collection: selects its classes"
@@ -122,29 +106,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes that share the threads and measure cells in parallel; any number gives "
         f"the same records (default: one per thread, at most {MAX_WORKERS})",
     )
-    opt.add_jobs(parser, arena)
+    parser.add_argument(
+        "--overwrite", action="store_true", help="start again where the folder holds a run"
+    )
+    opt.add_jobs(parser, compare)
     opt.add_split_sizes(parser)
 
 
 def run(command: Command) -> None:
     """Measure all cells, write the page and print the accuracies."""
     options = command.options
-    names = ("words", "sizes", "codings", "methods", "splits", "seed", "sharpness", "effort")
-    settings = {name: getattr(options, name) for name in names}
+    settings = {
+        "n_words": options.words,
+        "sizes": options.sizes,
+        "coding": options.coding,
+        "methods": options.methods,
+        "n_splits": options.splits,
+        "sharpness": options.sharpness,
+    }
     # A wrong plan is refused before images are read.
-    make_plan(raw=None, **settings)
+    plan([], **settings)
     folder = check_folder(options.output, options.images)
-    found, store, root = read_collection(command, options.images, folder)
-    roots = {} if root is None or options.no_pixels else {found.name: root}
-    coding = "hard" if "hard" in options.codings else options.codings[0]
+    found = read_collection(command, options.images, folder)
     with watch_cells(command) as watcher:
-        result = arena(
-            [found],
+        result = compare(
+            found,
             folder,
+            seed=options.seed,
+            raw=None,
             n_jobs=options.jobs,
-            workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
+            overwrite=options.overwrite,
+            n_workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
             command=shlex.join(["bowsaw", *options.typed]),
-            painter=partial(Painter, stores={found.name: store}, roots=roots, coding=coding),
             on_cell=watcher,
             **settings,
         )
@@ -189,10 +182,8 @@ def _make_folder(folder: Path) -> None:
     opt.check_writable(folder)
 
 
-def read_collection(
-    command: Command, source: str, folder: Path
-) -> tuple[Collection, Store, Path | None]:
-    """Return a set of images, its store, and the folder of its images where that is known."""
+def read_collection(command: Command, source: str, folder: Path) -> Collection:
+    """Return a set of images."""
     options = command.options
     name = Path(source).resolve().name.removesuffix(".store") or "images"
     root: Path | None = None
@@ -214,15 +205,15 @@ def read_collection(
         place = folder / "work" / f"{name}.store"
         place.parent.mkdir(parents=True, exist_ok=True)
         store = extract(images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet)
-    y = np.asarray(store.y, dtype=np.int64)
-    _check_classes(source, len(np.unique(y)))
-    about = {
-        "descriptor": dict(store.description or {}),
-        "n_set_aside": len(store.set_aside),
-        "extract_seconds": round(time.perf_counter() - begin, 2),
-    }
-    sizes = (options.train_codebook, options.train)
-    return Collection(name, store.bags, y, store.classes, *sizes, about, store), store, root
+    _check_classes(source, len(np.unique(store.y)))
+    return Collection.from_store(
+        store,
+        name,
+        codebook_images=options.train_codebook,
+        train=options.train,
+        images=None if options.no_pixels else root,
+        extract_seconds=round(time.perf_counter() - begin, 2),
+    )
 
 
 def _check_classes(source: str, n_classes: int) -> None:

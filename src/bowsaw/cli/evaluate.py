@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
+import shlex
 from typing import Any
 
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
+from bowsaw.cli.compare import check_folder
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.compare import Step, evaluate
+from bowsaw.comparison.records import Run
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.classify import CALLED
-from bowsaw.evaluation.protocol import evaluate
-from bowsaw.evaluation.result import Evaluation, Record
+from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds
+from bowsaw.report.page import write_page
 
 EXAMPLE = "bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5"
-AFTER_INTERRUPT = "With -o FILE, finished splits are kept, and the same command continues."
+AFTER_INTERRUPT = "With -o RUN, finished splits are kept, and the same command continues."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--splits",
         type=opt.int_from(1),
         metavar="N",
-        help=f"number of splits (default: {opt.default(evaluate, 'splits')}, 1 with --codebook)",
+        help=f"random splits (default: {opt.default(evaluate, 'n_splits')}, 1 with --codebook)",
     )
     parser.add_argument(
         "--first-split",
@@ -51,8 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        metavar="FILE",
-        help="write the results there (.json) after each split; run again to go on",
+        metavar="RUN",
+        help="a folder for the records and their page; run again to continue",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="start again where the folder holds a run"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
@@ -71,13 +77,12 @@ def run(command: Command) -> None:
             "--words is for codebooks that are trained here, and --codebook brings its own words. "
             "Give one of them."
         )
-    if options.output:
-        opt.check_output(options.output, ".json", codebook=options.codebook)
+    folder = check_folder(options.output, options.store) if options.output else None
     book = load(options.codebook) if options.codebook else None
     store = opt.open_store(options.store)
     splits = options.splits
     if splits is None:
-        splits = 1 if book is not None else opt.default(evaluate, "splits")
+        splits = 1 if book is not None else opt.default(evaluate, "n_splits")
     more: dict[str, Any] = {} if options.words is None else {"n_words": options.words}
     command.note(
         f"{format_count(store.n_usable, 'image')} in "
@@ -85,105 +90,81 @@ def run(command: Command) -> None:
         f"{options.train_codebook} for the codebook, {options.train} to train, the rest to test"
     )
     result = evaluate(
-        store.bags,
-        store.y,
-        store.classes,
+        Collection.from_store(store, codebook_images=options.train_codebook, train=options.train),
+        folder,
         codebook=book,
-        codebook_images=options.train_codebook,
-        train=options.train,
-        splits=splits,
+        n_splits=splits,
         first_split=options.first_split,
         seed=options.seed,
-        paths=store.paths,
-        resume=options.output,
-        on_split=_Teller(command, splits),
+        overwrite=options.overwrite,
+        command=shlex.join(["bowsaw", *options.typed]),
+        on_cell=lambda step: _report_split(command, step),
         n_jobs=options.jobs,
         verbose=not command.quiet,
         **opt.coding_of(options),
         **more,
     )
+    page = None if folder is None else write_page(folder)
     if options.json:
-        command.json(_plain(result))
+        command.json({"summary": result.table(), **result.about, "cells": result.cells})
         return
-    _show(command, result)
-    if options.output:
+    _print_tables(command, result)
+    if page is not None:
         command.status("")
-        command.status(f"results: {options.output}")
+        command.status(f"records in {folder}; the page: {page}")
 
 
-class _Teller:
-    """Tells the accuracy of each split when it is done, and how long the others may take."""
-
-    def __init__(self, command: Command, n_splits: int) -> None:
-        self._command, self._n_splits = command, n_splits
-        self._seconds: list[float] = []
-
-    def __call__(self, records: list[Record]) -> None:
-        # Codebook and coding are shared by the records of a split; each has its own classifier.
-        spent = records[0]["seconds"]
-        classifiers = sum(record["seconds"]["classifier"] for record in records)
-        self._seconds.append(spent["codebook"] + spent["coding"] + classifiers)
-        n_done = len(self._seconds)
-        left = (self._n_splits - n_done) * sum(self._seconds) / n_done
-        accuracies = ", ".join(f"{CALLED[r['mapping']]} {r['accuracy']:.4f}" for r in records)
-        self._command.note(
-            f"split {records[0]['split']}: {accuracies} ({n_done} of {self._n_splits} done"
-            + (f", about {format_seconds(left)} left)" if n_done < self._n_splits else ")")
-        )
+def _report_split(command: Command, step: Step) -> None:
+    results = step.cell["results"].items()
+    found = ", ".join(f"{CALLED[name]} {one['accuracy']:.4f}" for name, one in results)
+    left = f", about {format_seconds(step.seconds_left)} left" if step.seconds_left else ""
+    done = f"{step.n_done} of {step.n_cells} done"
+    command.note(f"split {step.cell['split']}: {found} ({done}{left})")
 
 
-def _show(command: Command, result: Evaluation) -> None:
-    _show_accuracies(command, result)
+def _print_tables(command: Command, result: Run) -> None:
+    _print_accuracies(command, result)
     # Not the better one: the test images would have chosen it.
-    shown = result.mappings[0]
-    shares = zip(result.classes, result.class_accuracy(shown), strict=True)
+    (about,) = result.about["sets"].values()
+    shares = zip(about["classes"], result.class_accuracy("sqrt"), strict=True)
     command.result()
-    command.result(f"each class, {CALLED[shown]} histograms:")
+    command.result(f"each class, {CALLED['sqrt']} histograms:")
     command.table(
         [(name, f"{share:.3f}") for name, share in sorted(shares, key=lambda pair: -pair[1])],
         ("class", "accuracy"),
     )
     if command.options.confusion:
         command.result()
-        command.result(f"confusion, {CALLED[shown]} histograms (rows: truth, columns: answer):")
-        matrix = result.confusion(shown)
-        width = len(str(len(result.classes) - 1))
+        command.result(f"confusion, {CALLED['sqrt']} histograms (rows: truth, columns: answer):")
+        matrix = result.confusion("sqrt")
+        width = len(str(len(matrix) - 1))
         command.table(
             [
                 (f"{i:>{width}} {name}", *(str(count or ".") for count in matrix[i].tolist()))
-                for i, name in enumerate(result.classes)
+                for i, name in enumerate(about["classes"])
             ],
-            ("class", *map(str, range(len(result.classes)))),
+            ("class", *map(str, range(len(matrix)))),
         )
 
 
-def _show_accuracies(command: Command, result: Evaluation) -> None:
-    rows = result.table()
+def _print_accuracies(command: Command, result: Run) -> None:
+    rows, n_splits = result.table(), len({cell["split"] for cell in result.cells})
     columns = {
         "histograms": [CALLED[row["mapping"]] for row in rows],
-        "words": [f"{row['n_words']:,}" for row in rows],
+        "words": [f"{row['n_coding_words']:,}" for row in rows],
         "accuracy": [f"{row['mean']:.4f}" for row in rows],
     }
-    if result.n_splits > 1:
+    if n_splits > 1:
         columns["spread"] = [f"{row['std']:.4f}" for row in rows]
         columns["lowest"] = [f"{row['lowest']:.4f}" for row in rows]
         columns["highest"] = [f"{row['highest']:.4f}" for row in rows]
     columns["C"] = [" ".join(f"{c:g}" for c in row["C"]) for row in rows]
-    if result.records[0]["sharpness"] is not None:
-        chosen = [f"{record['sharpness']:.4g}" for record in result.of(result.mappings[0])]
+    if result.cells[0]["sharpness"] is not None:
+        chosen = [f"{cell['sharpness']:.4g}" for cell in result.cells]
         columns["sharpness"] = [" ".join(dict.fromkeys(chosen))] * len(rows)
     command.table(list(zip(*columns.values(), strict=True)), list(columns))
-    tests = format_count(result.records[0]["n_test"], "test image")
-    where = f"{tests} of each of {result.n_splits} splits" if result.n_splits > 1 else tests
+    tests = format_count(result.cells[0]["n_test"], "test image")
+    where = f"{tests} of each of {n_splits} splits" if n_splits > 1 else tests
     command.result(f"accuracy: mean per-class accuracy on the {where}")
-    if result.n_splits > 1:
+    if n_splits > 1:
         command.result("spread: its standard deviation over the splits")
-
-
-def _plain(result: Evaluation) -> dict[str, Any]:
-    """Return what ``-o`` writes, with the means over splits."""
-    return {
-        "summary": result.table(),
-        "confusion": {name: result.confusion(name).tolist() for name in result.mappings},
-        **json.loads(result.to_json()),
-    }

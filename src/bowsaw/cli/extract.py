@@ -11,9 +11,9 @@ import numpy as np
 
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
+from bowsaw.comparison.collection import Collection
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.protocol import evaluate
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.images.folder import PRESETS, ImageFolder
 from bowsaw.store import Store, extract
@@ -113,7 +113,7 @@ def _suggest_evaluation(command: Command, store: Store) -> None:
     """Suggest an evaluation whose split the smallest class can fill."""
     smallest = int(np.bincount(store.y, minlength=len(store.classes)).min())
     sizes = ""
-    if smallest <= opt.default(evaluate, "codebook_images") + opt.default(evaluate, "train"):
+    if smallest <= opt.default(Collection, "codebook_images") + opt.default(Collection, "train"):
         sizes = f" --train-codebook {smallest // 3} --train {smallest // 3}"
     if smallest >= 3:
         command.hint(f"next: bowsaw evaluate {shlex.quote(command.options.output)}{sizes}")

@@ -20,7 +20,7 @@ from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError
-from bowsaw.evaluation.classify import MAPPINGS, HistogramClassifier
+from bowsaw.evaluation.classifier import MAPPINGS, HistogramClassifier
 from bowsaw.formats.classifier import save_classifier
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds

@@ -14,7 +14,7 @@ import numpy as np
 
 from bowsaw.cli.command import Command
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.classify import CALLED
+from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formats.classifier import is_classifier, load_classifier
 from bowsaw.formats.reader import open_archive
 from bowsaw.formats.registry import load, open_file, reader_of

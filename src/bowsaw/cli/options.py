@@ -23,8 +23,9 @@ from bowsaw._version import __version__
 from bowsaw.checkpoint import Checkpoint, exclusive, is_checkpoint, remove_checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.compare import evaluate
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.protocol import evaluate
 from bowsaw.images.split import Split
 from bowsaw.store import Store
 
@@ -189,7 +190,8 @@ def add_split_sizes(parser: argparse.ArgumentParser, alias: str = "") -> Any:
         ("--train", "train", 1, "images per class in part train"),
         ("--seed", "seed", 0, "drives every random choice"),
     ):
-        add(group, flags, int_from(least), text, default(evaluate, name))
+        source = evaluate if name == "seed" else Collection
+        add(group, flags, int_from(least), text, default(source, name))
     return group
 
 

@@ -1,56 +1,85 @@
-"""What an arena compares methods on: labelled sets of images, and the panels of each.
-
-A collection that comes from a store is sent to another process as its store: workers open the
-descriptors themselves.
-"""
+"""A labelled set of images to measure methods on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import Bags
-from bowsaw.evaluation.fingerprint import data_digest
+from bowsaw.bags import Bags, as_bags
+from bowsaw.checkpoint import atomic_write, fingerprint
+from bowsaw.errors import DataError, ImageError, ParameterError
+from bowsaw.images.decode import read_image
 from bowsaw.store import Store
 
-Coding = Literal["hard", "soft"]
+MAX_SIDE = 320
+"""Pixels of the longer side of a sample image."""
 
 
 @dataclass
 class Collection:
-    """A labelled set of images to compare methods on.
+    """A labelled set of images to measure methods on.
 
     Attributes
     ----------
     name : str
-        What it is called in records.
-    bags : Bags
+        Its name in records and files.
+    bags : Bags or list of arrays
         The descriptors of every image.
     y : ndarray of int64, shape (n_bags,)
-        Their classes, places in ``classes``.
+        The class of each image: a position in ``classes``.
     classes : sequence of str
         The names of the classes.
-    codebook_images, train : int
-        Images of each class for the codebook, and to choose words and train machines with.
+    codebook_images, train : int, default=50
+        Images per class for the codebook, and to choose words and train classifiers with; all
+        others are test images.
     about : mapping
-        What records say of it beside.
+        Further facts for ``run.json``.
     store : Store, optional
-        Where the bags come from: another process then opens them itself.
+        The origin of the bags. Other processes then open them from disk.
+    images : path-like, optional
+        The folder of the store's images, if the page may show their pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bags = [np.full((3, 2), i) for i in range(4)]
+    >>> Collection("toys", bags, [0, 0, 1, 1], ["low", "high"]).record()["n_images"]
+    4
     """
 
     name: str
     bags: Bags
     y: NDArray[np.int64]
-    classes: tuple[str, ...]
+    classes: Sequence[str]
     codebook_images: int = 50
     train: int = 50
     about: Mapping[str, Any] = field(default_factory=dict)
     store: Store | None = None
+    images: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.name != Path(self.name).name or "\0" in self.name:
+            raise ParameterError(f"name must be usable as a file name; got {self.name!r}.")
+        self.bags = as_bags(cast(Iterable[ArrayLike], self.bags))
+        self.y, self.classes = np.asarray(self.y), tuple(self.classes)
+        if self.y.shape != (len(self.bags),):
+            raise DataError(
+                f"y must have one label per bag ({len(self.bags)}); got shape {self.y.shape}."
+            )
+        n_classes = len(np.unique(self.y))
+        if n_classes < 2:
+            raise DataError(
+                f"{self.name} has usable images of {n_classes} class"
+                f"{'' if n_classes == 1 else 'es'}, and a comparison needs at least 2. Add images "
+                "of other classes."
+            )
 
     @classmethod
     def from_store(
@@ -60,13 +89,31 @@ class Collection:
         *,
         codebook_images: int = 50,
         train: int = 50,
+        images: str | os.PathLike[str] | None = None,
         **about: Any,
     ) -> Collection:
-        """Return the usable images of a store, named as its folder unless a name is given."""
-        called = name or store.path.resolve().name.removesuffix(".store")
-        about = {"descriptor": dict(store.description or {}), **about}
+        """Return the usable images of a store, named after its folder unless a name is given.
+
+        Parameters
+        ----------
+        store : Store
+            The store.
+        name : str, optional
+            Another name.
+        codebook_images, train, images
+            As in the class.
+        **about
+            Further facts for ``run.json``.
+        """
+        called = name or store.path.resolve().name.removesuffix(".store") or "images"
+        about = {
+            "descriptor": dict(store.description or {}),
+            "n_set_aside": len(store.set_aside),
+            **about,
+        }
         y = np.asarray(store.y, dtype=np.int64)
-        return cls(called, store.bags, y, store.classes, codebook_images, train, about, store)
+        sizes = (codebook_images, train)
+        return cls(called, store.bags, y, store.classes, *sizes, about, store, images)
 
     def __getstate__(self) -> dict[str, Any]:
         hidden = () if self.store is None else ("bags",)
@@ -79,27 +126,63 @@ class Collection:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the collection."""
-        return data_digest(self.bags, self.y, self.classes)
+        """The SHA-256 of bags, labels and class names."""
+        return fingerprint(bags=self.bags.digest(), y=self.y.tolist(), classes=list(self.classes))
 
     def record(self) -> dict[str, Any]:
-        """Return what ``run.json`` says of it."""
+        """Return the entry of ``run.json``."""
         return {
             "classes": list(self.classes),
             "n_images": len(self.bags),
             "n_descriptors": self.bags.n_descriptors,
             "n_dims": self.bags.n_dims,
             "digest": self.digest,
-            "codebook_images": self.codebook_images,
-            "train": self.train,
+            "codebook_images": int(self.codebook_images),
+            "train": int(self.train),
             **self.about,
         }
 
+    def write_samples(self, path: Path, rows: NDArray[np.int64]) -> None:
+        """Write sample images for the page: descriptors, places, and pixels if they may be shown.
 
-@dataclass(frozen=True)
-class Panel:
-    """A coding and the size of the full codebook."""
+        ``pixels`` holds the grey values of all images one after another, ``pixel_shapes`` their
+        height and width (0 without pixels), ``sizes`` width and height as described.
+        """
+        bags, store = self.bags[rows], self.store
+        positions = np.zeros((bags.n_descriptors, 3), dtype=np.float32)
+        sizes = np.zeros((len(rows), 2), dtype=np.int64)
+        paths = [b""] * len(rows)
+        pixels = [np.empty((0, 0), dtype=np.uint8)] * len(rows)
+        if store is not None:
+            positions = np.concatenate([store.positions(row) for row in rows.tolist()])
+            sizes = np.asarray(store.sizes[rows], dtype=np.int64)
+            paths = [os.fsencode(store.paths[row]) for row in rows.tolist()]
+            pixels = [self._pixels(row) for row in rows.tolist()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            np.savez(
+                file,
+                descriptors=bags.read(0, bags.n_descriptors),
+                offsets=bags.offsets,
+                scale=np.float64(1.0 if bags.scale is None else bags.scale),
+                positions=positions,
+                sizes=sizes,
+                labels=self.y[rows],
+                paths=np.array(paths),
+                pixels=np.concatenate([image.ravel() for image in pixels]),
+                pixel_shapes=np.array([image.shape for image in pixels], dtype=np.int64),
+            )
 
-    coding: Coding
-    full_words: int
-    sharpness: float
+    def _pixels(self, row: int) -> NDArray[np.uint8]:
+        """Return an image as it was described, but small; empty if it is gone or has changed."""
+        nothing = np.empty((0, 0), dtype=np.uint8)
+        if self.store is None or self.images is None:
+            return nothing
+        try:
+            path = Path(self.images) / self.store.paths[row]
+            image = read_image(path, max_side=min(MAX_SIDE, int(max(self.store.sizes[row]))))
+        except ImageError:
+            return nothing
+        digests = self.bags.digests
+        is_same = digests is not None and image.digest == int(digests[row])
+        return image.grey if is_same else nothing

@@ -1,269 +1,282 @@
-"""The methods of the arena: under which name, told what, and what a newcomer should know of each.
+"""The methods of a comparison, by name.
 
-Every method gets the same full codebook, training images, coding and seed. It says whether it codes
-new images with the words that it kept (``pruned``) or needs all of them (``full``): a comparison by
-columns alone would hide that.
+Every method gets the same full codebook, training images, coding and seed. ``codes_with`` shows
+whether it codes new images with the words that it kept ("pruned") or with all words ("full"): a
+comparison by columns alone would hide that.
 
-Two methods are no selectors: ``full`` keeps every word, and ``retrained`` is k-means at the small
-size, trained on the images that the full codebook was trained on.
-
-``effort`` bounds searches: ``"usual"`` is what each estimator does by default; ``"bounded"`` is for
-runs of hundreds of cells, where the words of ``refined`` begin as a random subset and take a number
-of steps set by the size, unchecked (a step costs more the more words there are).
+A method is an estimator: a template that is cloned and given ``codebook``, ``n_kept``, ``coding``,
+``sharpness``, ``random_state`` and ``n_jobs``, as far as it has such parameters. Two methods have
+no template: ``full`` keeps every word, and ``kmeans`` trains the small size on the images that the
+full codebook was trained on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bowsaw.codebook import Codebook
+from sklearn.base import clone
+
 from bowsaw.errors import ParameterError
+from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.base import Selector
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.merging import Bottleneck
 from bowsaw.selection.ranking import PresenceRanking
 from bowsaw.selection.refinement import Refinement
+from bowsaw.validation import json_value
 
-Effort = Literal["usual", "bounded"]
-EFFORTS: tuple[Effort, ...] = ("usual", "bounded")
-FULL, RETRAINED = "full", "retrained"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a method is told: the words, how many to keep, how to code, and the seed."""
-
-    codebook: Codebook
-    n_kept: int
-    coding: Literal["hard", "soft"]
-    sharpness: float
-    seed: int
-    n_jobs: int | None
-    effort: Effort = "usual"
-
-    def told(self, *, seed: bool = False) -> dict[str, Any]:
-        """Return the parameters that every selector has, and the seed of those that draw."""
-        common: dict[str, Any] = {
-            "codebook": self.codebook,
-            "n_kept": self.n_kept,
-            "coding": self.coding,
-            "sharpness": self.sharpness,
-            "n_jobs": self.n_jobs,
-        }
-        return {**common, "random_state": self.seed} if seed else common
+FULL, KMEANS, GIVEN = "full", "kmeans", "given"
+_GIVEN_PARAMETERS = ("codebook", "n_kept", "coding", "sharpness", "random_state", "n_jobs")
+_NOT_SETTINGS = {*_GIVEN_PARAMETERS, "verbose", "checkpoint"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of the arena.
+    """A method of a comparison.
 
     Attributes
     ----------
+    name : str
+        Its name in Python, on the command line, in records and on the page.
     title : str
-        Its name for people.
-    about : str
-        What it does, in a sentence for a newcomer.
+        Its name for readers.
+    summary : str
+        One sentence for a newcomer.
     codes_with : {"pruned", "full"}
         The codebook that a new image is compared with.
-    make : callable or None
-        Returns the selector of a task; None for those that are no selectors.
+    estimator : object or None
+        The unfitted template; None for those that are no selectors.
     ours : bool
         Whether it is bowsaw's own.
     reference : str or None
-        Where it comes from.
+        Its origin.
     """
 
+    name: str
     title: str
-    about: str
+    summary: str
     codes_with: Literal["pruned", "full"]
-    make: Callable[[Task], Selector] | None = None
+    estimator: Any = None
     ours: bool = False
     reference: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return what ``run.json`` says of it."""
+        """Return the entry of ``run.json``."""
         return {
             "title": self.title,
-            "about": self.about,
+            "summary": self.summary,
             "codes_with": self.codes_with,
             "ours": self.ours,
             "reference": self.reference,
+            "parameters": settings(self.estimator),
         }
-
-
-def bounded_steps(size: int) -> int:
-    """Return how many steps words are refined where the effort is bounded.
-
-    Examples
-    --------
-    >>> [bounded_steps(size) for size in (10, 50, 100, 200, 500, 2000)]
-    [150, 150, 150, 80, 40, 20]
-    """
-    for most, n_steps in ((100, 150), (200, 80), (500, 40)):
-        if size <= most:
-            return n_steps
-    return 20
-
-
-def _refined(task: Task) -> Selector:
-    if task.effort == "usual":
-        return Refinement(**task.told(seed=True))
-    return Refinement(
-        start=RandomSubset(task.codebook, random_state=task.seed),
-        n_steps=bounded_steps(task.n_kept),
-        n_folds=0,
-        **task.told(seed=True),
-    )
-
-
-def _published(task: Task) -> Selector:
-    return Annealing.paper(
-        task.codebook,
-        task.n_kept,
-        coding=task.coding,
-        sharpness=task.sharpness,
-        random_state=task.seed,
-        n_jobs=task.n_jobs,
-    )
-
-
-def _presence(measure: Literal["mi", "df", "chi2", "pmi"]) -> Callable[[Task], Selector]:
-    return lambda task: PresenceRanking(measure=measure, **task.told())
 
 
 _YANG = "Yang et al. 2007, Evaluating bag-of-visual-words representations in scene classification"
 _CAKIR = "Cakir and Sclaroff 2013, Visual word selection without re-coding and re-pooling"
+_FULKERSON = "Fulkerson et al. 2008, Localizing objects with smart dictionaries"
 
 METHODS: dict[str, Method] = {
-    FULL: Method("all words", "The whole codebook, nothing pruned.", "full"),
-    "refined": Method(
-        "refined words",
-        "Begins with some words of the codebook and moves them to where they tell classes apart.",
-        "pruned",
-        _refined,
-        ours=True,
-    ),
-    "annealed": Method(
-        "annealed subset",
-        "Swaps words one at a time, asking each time how well the rest would recognise classes.",
-        "pruned",
-        lambda task: Annealing(**task.told(seed=True)),
-        ours=True,
-    ),
-    "coverage": Method(
-        "coverage",
-        "Keeps words that lie near as many descriptors as possible; needs no labels.",
-        "pruned",
-        lambda task: Coverage(**task.told(seed=True)),
-        ours=True,
-    ),
-    "published": Method(
-        "Algorithm 1 as published",
-        "Simulated annealing as the paper has it: swaps of ten neighbours, Beta relevance.",
-        "pruned",
-        _published,
-        reference=_CAKIR,
-    ),
-    "yang": Method(
-        "presence ranking (MI)",
-        "Keeps the columns of words whose presence in an image tells most about its class.",
-        "full",
-        _presence("mi"),
-        reference=_YANG,
-    ),
-    "chi2": Method(
-        "presence ranking (χ²)",
-        "As presence ranking, by the χ² statistic.",
-        "full",
-        _presence("chi2"),
-        reference=_YANG,
-    ),
-    "df": Method(
-        "presence ranking (DF)",
-        "Keeps the columns of words that most images have; needs no labels.",
-        "full",
-        _presence("df"),
-        reference=_YANG,
-    ),
-    "pmi": Method(
-        "presence ranking (PMI)",
-        "As presence ranking, by pointwise mutual information.",
-        "full",
-        _presence("pmi"),
-        reference=_YANG,
-    ),
-    "yang-recoded": Method(
-        "presence ranking, re-coded",
-        "The words of presence ranking, but images are coded with these words alone.",
-        "pruned",
-        lambda task: PresenceRanking(recode=True, **task.told()),
-    ),
-    "bottleneck": Method(
-        "information bottleneck",
-        "Merges the words whose union loses least of what they tell about the classes.",
-        "full",
-        lambda task: Bottleneck(**task.told()),
-        reference="Fulkerson et al. 2008, Localizing objects with smart dictionaries",
-    ),
-    "random": Method(
-        "random subset",
-        "Words drawn by lot; what any choice has to beat.",
-        "pruned",
-        lambda task: RandomSubset(**task.told(seed=True)),
-    ),
-    "farthest": Method(
-        "farthest points",
-        "Keeps words that are far from one another.",
-        "pruned",
-        lambda task: FarthestPoint(**task.told()),
-    ),
-    RETRAINED: Method(
-        "k-means at that size",
-        "Throws the large codebook away and trains a small one instead.",
-        "pruned",
-    ),
+    method.name: method
+    for method in (
+        Method(FULL, "all words", "The whole codebook, nothing pruned.", "full"),
+        Method(
+            "refinement",
+            "refined words",
+            "Starts with words of the codebook and moves them to where they separate classes.",
+            "pruned",
+            Refinement(None),
+            ours=True,
+        ),
+        Method(
+            "annealing",
+            "annealed subset",
+            "Swaps words one at a time, guided by how well the rest would recognise classes.",
+            "pruned",
+            Annealing(None),
+            ours=True,
+        ),
+        Method(
+            "elimination",
+            "elimination",
+            "Removes the word that matters least, again and again, with swaps on the way.",
+            "pruned",
+            PruningPath(None),
+            ours=True,
+        ),
+        Method(
+            "coverage",
+            "coverage",
+            "Keeps words that lie near as many descriptors as possible; needs no labels.",
+            "pruned",
+            Coverage(None),
+            ours=True,
+        ),
+        Method(
+            "paper",
+            "Algorithm 1 as published",
+            "Simulated annealing as in the paper: swaps of ten neighbours, Beta relevance.",
+            "pruned",
+            Annealing.paper(None),
+            reference=_CAKIR,
+        ),
+        Method(
+            "presence",
+            "presence ranking (MI)",
+            "Keeps the columns of words whose presence says most about an image's class.",
+            "full",
+            PresenceRanking(None),
+            reference=_YANG,
+        ),
+        Method(
+            "bottleneck",
+            "information bottleneck",
+            "Merges the words whose union loses least information about the classes.",
+            "full",
+            Bottleneck(None),
+            reference=_FULKERSON,
+        ),
+        Method(
+            "random",
+            "random subset",
+            "Random subset: the baseline.",
+            "pruned",
+            RandomSubset(None),
+        ),
+        Method(
+            "farthest",
+            "farthest points",
+            "Keeps words that are far from one another.",
+            "pruned",
+            FarthestPoint(None),
+        ),
+        Method(
+            KMEANS,
+            "k-means at that size",
+            "Discards the large codebook and trains a small one instead.",
+            "pruned",
+        ),
+    )
 }
-"""All methods by name, in the order in which tables have them."""
+"""All methods by name, in the order of tables."""
 
-USUAL = ("refined", "annealed", "published", "yang", "bottleneck", "random", RETRAINED)
-"""What ``compare`` measures unless told otherwise."""
-PUBLISHED = ("published", "refined", "yang", "bottleneck", "random", RETRAINED)
-"""What ``reproduce`` measures."""
+DEFAULT = ("refinement", "annealing", "paper", "presence", "bottleneck", "random", KMEANS)
+"""What ``compare`` measures by default."""
+
+_GIVEN = Method(GIVEN, "the given codebook", "A codebook that was trained elsewhere.", "pruned")
 
 
-def check_methods(names: Sequence[str]) -> list[str]:
-    """Return the names in the order of tables, each once, with ``full`` before them.
+def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Method]:
+    """Return the methods by name in the order of tables, with ``full`` first.
 
     Examples
     --------
-    >>> check_methods(["random", "refined"])
-    ['full', 'refined', 'random']
+    >>> list(resolve_methods(["random", "refinement"]))
+    ['full', 'refinement', 'random']
+    >>> list(resolve_methods({"mine": RandomSubset(None)}))
+    ['full', 'mine']
     """
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        raise ParameterError(
-            f"methods are among {', '.join(METHODS)}; got {', '.join(unknown) or 'none'}."
+    wanted = DEFAULT if methods is None else methods
+    if isinstance(wanted, str):
+        raise ParameterError(f"methods must be a list of names or a mapping; got {wanted!r}.")
+    chosen: dict[str, Method] = {FULL: METHODS[FULL]}
+    if not isinstance(wanted, Mapping):
+        unknown = [name for name in wanted if name not in METHODS]
+        if unknown:
+            raise ParameterError(
+                f"methods must be among {', '.join(METHODS)}; got {', '.join(map(str, unknown))}."
+            )
+        return {
+            name: method
+            for name, method in METHODS.items()
+            if name in chosen | dict.fromkeys(wanted)
+        }
+    order = [name for name in METHODS if name in wanted]
+    for name in [*order, *(name for name in wanted if name not in METHODS)]:
+        if name == FULL:
+            continue
+        if name == GIVEN or not str(name).replace("-", "_").isidentifier():
+            raise ParameterError(
+                f"a method's name has letters, digits, - and _, and is not {GIVEN!r}; got {name!r}."
+            )
+        estimator = wanted[name]
+        known = estimator is None and name in METHODS
+        chosen[name] = METHODS[name] if known else _method(name, estimator)
+    return chosen
+
+
+def given_method() -> Method:
+    """Return the method that stands for a codebook trained elsewhere."""
+    return _GIVEN
+
+
+def _method(name: str, estimator: Any) -> Method:
+    """Return the method of a user's estimator."""
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise ParameterError(f"the method {name!r} must be an estimator; got {estimator!r}.")
+    known = METHODS.get(name)
+    same = known is not None and type(known.estimator) is type(estimator)
+    origin = known if same and known is not None else None
+    lines = (type(estimator).__doc__ or name).strip().splitlines()
+    return Method(
+        name,
+        name if origin is None else origin.title,
+        lines[0] if origin is None else origin.summary,
+        getattr(estimator, "codes_with", "pruned") if origin is None else origin.codes_with,
+        estimator,
+        ours=origin is not None and origin.ours,
+        reference=None if origin is None else origin.reference,
+    )
+
+
+def prepare(template: Any, **given: Any) -> Any:
+    """Return a clone of a template, given the parameters that it has.
+
+    Nested estimators (``Refinement(start=...)``) get coding, sharpness and threads too, and the
+    seed where theirs is None.
+    """
+    if not hasattr(template, "get_params"):
+        made = deepcopy(template)
+        for name in _GIVEN_PARAMETERS:
+            if name in given and hasattr(made, name):
+                setattr(made, name, given[name])
+        return made
+    made = clone(template)
+    for name, value in made.get_params(deep=True).items():
+        *outer, last = name.split("__")
+        nested = last in ("coding", "sharpness", "n_jobs") or (
+            last == "random_state" and value is None
         )
-    return [name for name in METHODS if name == FULL or name in names]
+        if last in given and (not outer or nested):
+            made.set_params(**{name: given[last]})
+    return made
 
 
-def told_of(selector: Selector | None) -> Mapping[str, Any]:
-    """Return what a selector's choice depends on beside words, images and labels."""
-    if selector is None:
+def settings(estimator: Any) -> dict[str, Any]:
+    """Return the settings of a template that its choice depends on, as JSON values."""
+    if estimator is None:
         return {}
-    hidden = {"codebook", "n_jobs", "verbose", "checkpoint"}
+    found = (
+        estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
+    )
     return {
-        name: _plain(value)
-        for name, value in sorted(selector.get_params(deep=False).items())
-        if name not in hidden
+        "class": type(estimator).__name__,
+        **{name: _plain(found[name]) for name in sorted(found.keys() - _NOT_SETTINGS)},
     }
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Selector):
-        return {"class": type(value).__name__, **told_of(value)}
-    return value
+    if hasattr(value, "get_params"):
+        return {
+            **settings(value),
+            "random_state": json_value(value.get_params().get("random_state")),
+        }
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        # The default repr of an object holds its address, which differs from run to run.
+        public = {k: json_value(v) for k, v in vars(value).items() if "_" not in (k[0], k[-1])}
+        return {"class": type(value).__name__, **public}
+    return json_value(value)

@@ -1,42 +1,42 @@
-"""Records of the arena: plain files that outlive the run, and everything that the page is made of.
+"""Records of a run: plain files from which the page is made.
 
 A run is a folder.
 
 ==================  ============================================================================
-``run.json``        one object: what was asked, of which images, by which command, on which machine
-``cells.jsonl``     one line a *cell*: a method at a size, in a panel, on a split
-``probes.jsonl``    one line for each measurement beside the cells (``probes/``)
-``details.jsonl``   one line for each thing to draw (``drawing/``)
+``run.json``        one object: settings, images, methods, command, machine, versions
+``cells.jsonl``     one line per *cell*: a method at a size, in a panel, on a split
+``codebooks/``      the pruned codebooks, ``SET/SPLIT-CODING-FULLWORDS-METHOD-SIZE.safetensors``
+``samples/``        per set, one test image per class with its descriptors, ``SET.npz``
 ``index.html``      the page, made of these files alone
-``work/``           descriptors and codebooks; may be deleted when the run is done
+``work/``           full codebooks and checkpoints; may be deleted when the run is done
 ==================  ============================================================================
 
 A *panel* is a set of images, a coding and the size of the full codebook. All text is ASCII (a file
-name may hold what UTF-8 cannot), and no number is NaN (``null`` instead). ``Cell`` lists the keys
-of a cell; everything in it but ``costs`` is the same whenever, and on however many threads, the
-cell is measured.
+name may hold what UTF-8 cannot), and no number is NaN (``null`` instead). Everything in a cell but
+``costs`` is the same for any number of threads, workers and interruptions.
 
-Lines are appended and reach the disk one by one. A line that a kill or a full disk has cut is the
-last one, and is dropped when the run goes on. Where a cell stands twice, the later line counts.
+Lines are appended and reach the disk one by one. A line that was cut short by a kill or a full disk
+is the last one; it is dropped when the run continues. Of a cell that occurs twice, the later
+line counts.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
-from bowsaw.checkpoint import atomic_write, regular_bytes, translate_enospc
-from bowsaw.errors import FormatError
+import numpy as np
+from numpy.typing import NDArray
+
+from bowsaw.checkpoint import JsonLines, atomic_write, regular_bytes
+from bowsaw.errors import FormatError, ParameterError
 from bowsaw.validation import parse_json
 
-FORMAT = "bowsaw-arena"
-SCHEMA = 1
-KEY = ("set", "split", "coding", "full_words", "method", "size")
-"""What a cell is told from others by."""
+FORMAT, SCHEMA = "bowsaw-run", 2
 
 
 class Outcome(TypedDict):
@@ -51,7 +51,7 @@ class Outcome(TypedDict):
 
 
 class Costs(TypedDict):
-    """What a cell took; the only part of it that differs from run to run."""
+    """Time and memory of a cell; the only part of it that differs from run to run."""
 
     select_seconds: float
     codebook_seconds: float
@@ -64,10 +64,11 @@ class Costs(TypedDict):
 class Cell(TypedDict):
     """One line of ``cells.jsonl``.
 
-    ``size`` is what was asked for, ``n_columns`` what came out (merging may find fewer groups), and
-    ``n_coding_words`` how many words a new descriptor is compared with. ``results`` has a key for
-    each mapping that was measured. ``codebook_bytes`` are those of the words to code with, four a
-    number.
+    ``size`` is the number of words asked for, ``n_columns`` that of the histograms (merging may
+    find fewer groups), and ``n_coding_words`` how many words a new descriptor is compared with.
+    ``results`` has a key per mapping ("sqrt", "raw"). ``codebook_bytes`` are those of the words to
+    code with, four per number. ``trace`` is the path of a search (``step``, ``score``, ...), at
+    most 200 points; ``answers`` the predicted classes of the sample images. Both may be null.
     """
 
     set: str
@@ -89,36 +90,137 @@ class Cell(TypedDict):
     certificate: dict[str, Any] | None
     seed: int | None
     parameters: dict[str, Any]
+    trace: dict[str, Any] | None
+    answers: list[str] | None
     costs: Costs
     fingerprint: str
 
 
-Key = tuple[str, int, str, int, str, int]
-Line = dict[str, Any]
+class Key(NamedTuple):
+    """What identifies a cell."""
+
+    set: str
+    split: int
+    coding: str
+    full_words: int
+    method: str
+    size: int
 
 
 def key_of(cell: Mapping[str, Any]) -> Key:
-    """Return what a cell is told from others by."""
-    return cast(Key, tuple(cell[name] for name in KEY))
+    """Return what identifies a cell."""
+    return Key(*(cell[name] for name in Key._fields))
+
+
+def codebook_path(folder: Path, key: Key) -> Path:
+    """Return the file of a cell's pruned codebook."""
+    return folder / "codebooks" / key.set / f"{'-'.join(map(str, key[1:]))}.safetensors"
 
 
 @dataclass
 class Run:
-    """The records of one folder.
+    """The records of a run.
 
     Attributes
     ----------
     about : dict
-        What ``run.json`` holds.
-    cells, probes, details : list of dict
-        The lines of the other files, in the order in which they were measured; of a cell that
-        stands twice, the later.
+        The content of ``run.json``.
+    cells : list of Cell
+        One per method, size, panel and split.
+    probes, details : list of dict
+        The lines of ``probes.jsonl`` and ``details.jsonl``, if there are any.
+
+    Examples
+    --------
+    >>> outcome = {"accuracy": 0.75, "confusion": [[2, 0], [1, 1]], "class_accuracy": [1.0, 0.5]}
+    >>> where = {"set": "toys", "coding": "hard", "full_words": 9, "method": "full", "size": 9}
+    >>> cells = [{**where, "split": i, "results": {"sqrt": outcome}} for i in range(2)]
+    >>> run = Run({}, cells)
+    >>> run.accuracies(method="full"), run.confusion().tolist()
+    (array([0.75, 0.75]), [[4, 0], [2, 2]])
     """
 
     about: dict[str, Any]
     cells: list[Cell] = field(default_factory=list)
-    probes: list[Line] = field(default_factory=list)
-    details: list[Line] = field(default_factory=list)
+    probes: list[dict[str, Any]] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
+
+    def select(self, mapping: str = "sqrt", **where: Any) -> list[Cell]:
+        """Return the cells with these values that were measured with a mapping, split by split.
+
+        Parameters
+        ----------
+        mapping : {"sqrt", "raw"}, default="sqrt"
+            How histograms were mapped.
+        **where
+            Values of ``set``, ``split``, ``coding``, ``full_words``, ``method`` and ``size``.
+        """
+        unknown = where.keys() - set(Key._fields)
+        if unknown:
+            raise ParameterError(
+                f"cells are selected by {', '.join(Key._fields)}; got {', '.join(sorted(unknown))}."
+            )
+        found = [
+            cell
+            for cell in self.cells
+            if mapping in cell["results"]
+            and all(getattr(key_of(cell), name) == value for name, value in where.items())
+        ]
+        if not found:
+            raise ParameterError(f"no cell was measured with {mapping} histograms and {where}.")
+        return sorted(found, key=lambda cell: cell["split"])
+
+    def accuracies(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.float64]:
+        """Return the mean per-class accuracy of each selected cell, see :meth:`select`."""
+        cells = self.select(mapping, **where)
+        return np.array([cell["results"][mapping]["accuracy"] for cell in cells])
+
+    def confusion(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.int64]:
+        """Return the confusion matrix of the selected cells, ``(n_classes, n_classes)``, summed."""
+        cells = self.select(mapping, **where)
+        found = [cell["results"][mapping]["confusion"] for cell in cells]
+        return np.asarray(np.sum(found, axis=0), dtype=np.int64)
+
+    def class_accuracy(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.float64]:
+        """Return the accuracy per class, averaged over the selected cells, ``(n_classes,)``."""
+        cells = self.select(mapping, **where)
+        found = [cell["results"][mapping]["class_accuracy"] for cell in cells]
+        return np.asarray(np.nanmean(np.array(found, dtype=np.float64), axis=0))
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row per panel, method, size and mapping.
+
+        Returns
+        -------
+        list of dict
+            The key without the split, ``mapping``, ``n_columns``, ``n_coding_words``, ``n_splits``,
+            ``mean``, ``std`` (None for a single split), ``lowest``, ``highest``, and the ``C`` of
+            each split.
+        """
+        groups: dict[tuple[Any, ...], list[Cell]] = {}
+        for cell in sorted(self.cells, key=lambda cell: cell["split"]):
+            name, _, *rest = key_of(cell)
+            for mapping in cell["results"]:
+                groups.setdefault((name, *rest, mapping), []).append(cell)
+        rows = []
+        names = [*(name for name in Key._fields if name != "split"), "mapping"]
+        for where, cells in groups.items():
+            outcomes = [cell["results"][where[-1]] for cell in cells]
+            values = np.array([outcome["accuracy"] for outcome in outcomes])
+            rows.append(
+                {
+                    **dict(zip(names, where, strict=True)),
+                    "n_columns": cells[0]["n_columns"],
+                    "n_coding_words": cells[0]["n_coding_words"],
+                    "n_splits": len(cells),
+                    "mean": float(values.mean()),
+                    "std": float(values.std(ddof=1)) if len(cells) > 1 else None,
+                    "lowest": float(values.min()),
+                    "highest": float(values.max()),
+                    "C": [outcome["C"] for outcome in outcomes],
+                }
+            )
+        return rows
 
 
 def read_run(folder: str | os.PathLike[str]) -> Run:
@@ -127,7 +229,7 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     Parameters
     ----------
     folder : path-like
-        What ``bowsaw compare -o`` has made.
+        The output of ``compare`` or ``evaluate``.
 
     Returns
     -------
@@ -136,34 +238,30 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     Raises
     ------
     FormatError
-        Where a file is missing, damaged or of another version.
+        A file is missing, damaged or of another version; the message names file and line.
     """
     where = Path(folder)
     about = read_about(where)
-    cells = {key_of(cell): cell for cell in _cells(where / "cells.jsonl")}
-    return Run(
-        about,
-        list(cells.values()),
-        read_lines(where / "probes.jsonl", {"probe": str}),
-        _latest(read_lines(where / "details.jsonl", {"kind": str})),
-    )
+    cells = {key_of(cell): cell for cell in _read_cells(where / "cells.jsonl")}
+    others = ("probes.jsonl", "details.jsonl")
+    probes, details = ([line for _, line in JsonLines(where / name).read()] for name in others)
+    return Run(about, list(cells.values()), probes, details)
 
 
-def _latest(lines: list[Line]) -> list[Line]:
-    """Return the lines, of those with the same key the last alone."""
-    found = {json.dumps([line.get(name) for name in ("kind", *KEY)]): line for line in lines}
-    return list(found.values())
+def has_run(folder: Path) -> bool:
+    """Return whether there is a ``run.json``."""
+    return (folder / "run.json").exists()
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Return what ``run.json`` holds, or say why it is not one."""
+    """Return the content of ``run.json``, or raise a FormatError."""
     path = folder / "run.json"
     try:
         about = parse_json(regular_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         raise FormatError(
-            f"{folder} is not a run: it has no run.json. Give the folder that bowsaw compare -o "
-            "or bowsaw evaluate -o has made."
+            f"{folder} is not a run: it has no run.json. Give a folder that bowsaw compare -o or "
+            "bowsaw evaluate -o has made."
         ) from None
     except ValueError as error:
         raise FormatError(f"{path} is not JSON ({error}). Run the comparison again.") from error
@@ -174,7 +272,7 @@ def read_about(folder: Path) -> dict[str, Any]:
             f"{path} has schema {about.get('schema')!r}, and this bowsaw reads {SCHEMA}. Run the "
             "comparison again, or use the version of bowsaw that wrote it."
         )
-    missing = {"kind", "command", "parameters", "sets", "methods"} - about.keys()
+    missing = {"command", "parameters", "sets", "methods"} - about.keys()
     if missing:
         raise FormatError(f"{path} lacks {', '.join(sorted(missing))}. Run the comparison again.")
     return about
@@ -182,122 +280,37 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Write ``run.json``."""
-    text = json.dumps(about, indent=1, allow_nan=False) + "\n"
     with atomic_write(folder / "run.json") as file:
-        file.write(text.encode())
+        file.write((json.dumps(about, indent=1, allow_nan=False) + "\n").encode())
 
 
-class Ledger:
-    """A file of lines that only grows; whole lines survive whatever happens to the process.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; made when the first line is added.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "probes.jsonl"
-    >>> Ledger(path).add({"probe": "cost"})
-    >>> with path.open("ab") as file:
-    ...     _ = file.write(b'{"probe": "cu')
-    >>> Ledger(path).mend()
-    >>> path.read_text().splitlines()
-    ['{"probe": "cost"}']
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def mend(self) -> None:
-        """Drop a last line that was cut."""
-        if not self.path.is_file():
-            return
-        with self.path.open("r+b") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                file.truncate(whole)
-
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Write one line and wait until it is on disk."""
-        text = json.dumps(line, allow_nan=False) + "\n"
-        with translate_enospc(self.path), self.path.open("ab") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-    def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Put these lines in place of all."""
-        with atomic_write(self.path) as file:
-            for line in lines:
-                text = json.dumps(line, allow_nan=False) + "\n"
-                file.write(text.encode())
-
-
-_CELL_KINDS: dict[str, Any] = {
-    "set": str,
-    "split": int,
-    "coding": str,
-    "full_words": int,
-    "method": str,
-    "size": int,
-    "n_columns": int,
-    "n_coding_words": int,
-    "codes_with": str,
-    "codebook_bytes": int,
-    "n_train": int,
-    "n_test": int,
-    "results": dict,
-    "parameters": dict,
-    "costs": dict,
-    "fingerprint": str,
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("set", "coding", "method", "codes_with", "fingerprint"), str),
+    **dict.fromkeys(("split", "full_words", "size", "n_columns", "n_coding_words"), int),
+    **dict.fromkeys(("codebook_bytes", "n_train", "n_test"), int),
+    **dict.fromkeys(("results", "parameters", "costs"), dict),
 }
-_OUTCOME_KINDS: dict[str, Any] = {"accuracy": float, "confusion": list, "C": float}
+_OUTCOME_TYPES: dict[str, Any] = {"accuracy": float, "confusion": list, "C": float}
 
 
-def _cells(path: Path) -> list[Cell]:
-    lines = read_lines(path, _CELL_KINDS)
-    for number, line in enumerate(lines, start=1):
+def _read_cells(path: Path) -> list[Cell]:
+    cells = []
+    for number, line in JsonLines(path).read():
+        _check(path, number, line, _TYPES)
         for name, outcome in line["results"].items():
-            _check(path, number, outcome, _OUTCOME_KINDS, f"results.{name}")
-    return cast(list[Cell], lines)
+            _check(path, number, outcome, _OUTCOME_TYPES, f"results.{name}.")
+        cells.append(cast(Cell, line))
+    return cells
 
 
-def read_lines(path: Path, kinds: Mapping[str, Any]) -> list[Line]:
-    """Return the whole lines of a file, or say which of them lacks a key."""
-    if not path.exists():
-        return []
-    lines = []
-    try:
-        content = regular_bytes(path)
-    except FileNotFoundError:
-        raise FormatError(
-            f"{path} is not a file. Move it away, and run the same command."
-        ) from None
-    for number, text in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
-        try:
-            line = parse_json(text)
-        except ValueError as error:
-            raise FormatError(
-                f"{path}, line {number}, is not JSON ({error}). Delete that line; the same command "
-                "measures it again."
-            ) from error
-        _check(path, number, line, kinds)
-        lines.append(line)
-    return lines
-
-
-def _check(path: Path, number: int, line: Any, kinds: Mapping[str, Any], where: str = "") -> None:
-    """Refuse a line whose keys are missing or of another kind."""
-    for name, kind in kinds.items():
+def _check(path: Path, number: int, line: Any, types: Mapping[str, Any], where: str = "") -> None:
+    """Refuse a line with a key that is missing or of another type."""
+    for name, kind in types.items():
         value = line.get(name) if isinstance(line, dict) else None
-        # JSON writes 1.0 as it pleases.
+        # JSON may write 1.0 as 1.
         fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
-        if not fits or (isinstance(value, bool) and kind is not bool):
-            place = f"{where}.{name}" if where else name
+        if not fits or isinstance(value, bool):
             raise FormatError(
-                f"{path}, line {number}: {place} is missing or of the wrong kind. Delete that "
-                "line; the same command measures it again."
+                f"{path}, line {number}: {where}{name} is missing or of the wrong type. Remove "
+                "that line; the same command measures it again."
             )

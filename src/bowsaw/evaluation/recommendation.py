@@ -33,7 +33,7 @@ from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.classify import HistogramClassifier
+from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map
 from bowsaw.random_streams import stream

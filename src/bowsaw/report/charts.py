@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from bowsaw.checkpoint import atomic_write
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
-from bowsaw.evaluation.classify import CALLED
+from bowsaw.evaluation.classifier import CALLED
 from bowsaw.report.markup import Content, Markup, tag, text
 from bowsaw.report.summary import FULL, Entry, Panel, panels_of
 from bowsaw.validation import check_choice

@@ -21,7 +21,7 @@ from typing import Any
 from bowsaw.checkpoint import atomic_write
 from bowsaw.comparison.records import Run, read_run
 from bowsaw.errors import FormatError
-from bowsaw.evaluation.classify import CALLED
+from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_bytes, format_count
 from bowsaw.report import charts, summary, tables
 from bowsaw.report.charts import chart

@@ -6,7 +6,7 @@ over all its splits. Everything that the page prints is computed here.
 **Band.** With J splits of mean m and standard deviation s (divided by J - 1), the band is
 m ± t s/√J, t the 97.5 % point of Student's t with J - 1 degrees of freedom: a 95 % interval of the
 mean if splits were independent. They overlap, so the band is a drawing aid. Differences are tested
-by :mod:`bowsaw.evaluation.comparison`, which corrects for the overlap.
+by :mod:`bowsaw.evaluation.significance`, which corrects for the overlap.
 
 **Costs** are medians over the splits, so one disturbed measurement does not count.
 
@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from bowsaw.evaluation.classify import CALLED
-from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.evaluation.classifier import CALLED
+from bowsaw.evaluation.significance import compare, holm
 
 MAX_LOSS = 0.02
 """Accuracy that a recommended size may lose."""

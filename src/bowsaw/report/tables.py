@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bowsaw.evaluation.classify import CALLED
+from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_bytes, format_seconds, format_signed
 from bowsaw.report.charts import Look
 from bowsaw.report.markup import Content, Markup, table, tag

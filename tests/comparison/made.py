@@ -1,4 +1,4 @@
-"""Small labelled collections for the arena's tests."""
+"""Small labelled collections."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bowsaw.errors import DataError
-from bowsaw.evaluation.comparison import compare, holm
+from bowsaw.evaluation.significance import compare, holm
 
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=8)
 

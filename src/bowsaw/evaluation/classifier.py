@@ -139,7 +139,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.evaluation.classify import HistogramClassifier
+    >>> from bowsaw.evaluation.classifier import HistogramClassifier
     >>> X = np.array([[0.8, 0.1, 0.1], [0.7, 0.3, 0.0], [0.1, 0.2, 0.7], [0.0, 0.1, 0.9]])
     >>> model = HistogramClassifier(C=1.0).fit(X, ["sky", "sky", "sea", "sea"])
     >>> model.predict([[0.9, 0.1, 0.0], [0.2, 0.1, 0.7]]).tolist()

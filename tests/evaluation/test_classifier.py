@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation.classify import DEFAULT_GRID, HistogramClassifier
+from bowsaw.evaluation.classifier import DEFAULT_GRID, HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
 
 

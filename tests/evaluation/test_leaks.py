@@ -8,7 +8,7 @@ import pytest
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import LeakError
-from bowsaw.evaluation.leak import check_leaks
+from bowsaw.evaluation.leaks import check_leaks
 from bowsaw.images.split import split_by_class
 
 

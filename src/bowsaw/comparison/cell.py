@@ -1,0 +1,443 @@
+"""Measuring cells: one split of one set of images, and everything that its cells share.
+
+All cells of a split share descriptors and codebooks; the cells of a panel share the histograms of
+all words, the states of searches (``SharedCodes``) and merge trees, which one fit cuts at any size.
+
+**A cell**: choose words on the training images, code all images with the codebook that the choice
+codes with, choose C on the codebook's images (by cross-validation on the training images if there
+are none), train on the training images, classify the test images. Histograms are re-coded, never
+inferred.
+
+**Costs.** ``select_seconds`` is the time of the fit; what an earlier cell of the split has computed
+takes no time again. ``code_ms`` is coding and pooling per image, averaged over all images, with
+``threads`` threads. ``peak_bytes`` is the process's peak while words were chosen, on Linux.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bowsaw._version import __version__
+from bowsaw.checkpoint import estimator_settings, fingerprint, remove_checkpoint
+from bowsaw.clustering.kmeans import KMeansCodebook
+from bowsaw.codebook import Codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.methods import FULL, GIVEN, KMEANS, Method, prepare, settings
+from bowsaw.comparison.records import Cell, Key, Outcome, codebook_path
+from bowsaw.errors import BowsawError, ParameterError
+from bowsaw.evaluation.classifier import HistogramClassifier, Mapped
+from bowsaw.evaluation.measures import class_accuracies, confusion
+from bowsaw.formats.registry import load, save
+from bowsaw.images.split import split_by_class
+from bowsaw.parallel import effective_jobs
+from bowsaw.selection.annealing import Annealing
+from bowsaw.selection.base import Selection, Selector, SharedCodes
+from bowsaw.selection.refinement import Refinement
+
+CHUNK = 500
+"""Images that are coded at a time."""
+MAX_TRACE = 200
+"""Points of a trace."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What cells depend on beside their key; it can be sent to another process."""
+
+    folder: Path
+    collections: Mapping[str, Collection]
+    methods: Mapping[str, Method]
+    seed: int
+    sharpness: Any
+    perplexity: float | None = None
+    raw: frozenset[str] = frozenset()
+    kmeans: Mapping[str, Any] = field(default_factory=dict)
+    codebook: Codebook | None = None
+    sample_split: int = 0
+    n_jobs: int | None = -1
+    verbose: bool = False
+
+    def split(self, name: str, index: int) -> SplitRun:
+        """Return one split of a set."""
+        return SplitRun(self, self.collections[name], index)
+
+    def mappings(self, method: str) -> list[Mapped]:
+        """Return the mappings that a method is measured with."""
+        return ["sqrt", "raw"] if method in self.raw else ["sqrt"]
+
+
+class _Chosen(NamedTuple):
+    """The words of a method: a selection, or None and a codebook, and their cost."""
+
+    selection: Selection | None
+    codebook: Codebook
+    trace: dict[str, Any] | None = None
+    seconds: float = 0.0
+    peak: int | None = None
+
+
+class _Coded(NamedTuple):
+    """Histograms of the three parts of a split, and the time per image."""
+
+    train: NDArray[np.float32]
+    codebook: NDArray[np.float32]
+    test: NDArray[np.float32]
+    code_ms: float
+    sharpness: float | None
+
+
+class SplitRun:
+    """One split of a collection.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The settings.
+    collection : Collection
+        The images.
+    index : int
+        The number of the split.
+    """
+
+    def __init__(self, experiment: Experiment, collection: Collection, index: int) -> None:
+        self.experiment, self.collection, self.index = experiment, collection, index
+        self.split = split_by_class(
+            collection.y,
+            list(collection.classes),
+            codebook=collection.codebook_images,
+            train=collection.train,
+            seed=experiment.seed,
+            index=index,
+        )
+        self.train_bags = collection.bags[self.split.train]
+        self.train_labels = collection.y[self.split.train]
+        self._codebooks = CodebookCache(self)
+        self._panel: tuple[str, int] | None = None
+
+    def codebook(self, n_words: int) -> Codebook:
+        """Return k-means on the codebook's images, trained once and kept."""
+        return self._codebooks.get(n_words)[0]
+
+    def sample_rows(self) -> NDArray[np.int64]:
+        """Return the first test image of each class."""
+        _, first = np.unique(self.collection.y[self.split.test], return_index=True)
+        return np.sort(self.split.test[first])
+
+    # -- the cell --------------------------------------------------------------------------------
+
+    def fingerprint(self, key: Key) -> str:
+        """Return a digest of all that a cell depends on, known before it is measured."""
+        run, split = self.experiment, self.split
+        soft = key.coding == "soft"
+        given = run.codebook if key.method == GIVEN else None
+        return fingerprint(
+            data=self.collection.digest,
+            split=[run.seed, self.index, split.n_codebook, split.n_train],
+            kmeans=estimator_settings(self._codebooks.trainer(key.full_words)),
+            codebook=None if given is None else given.digest,
+            panel=[key.full_words, key.coding],
+            sharpness=[run.sharpness, run.perplexity] if soft else None,
+            method=[key.method, key.size, settings(run.methods[key.method].estimator)],
+            mappings=run.mappings(key.method),
+            classifier=estimator_settings(HistogramClassifier()),
+            version=__version__,
+        )
+
+    def measure(self, key: Key) -> Cell:
+        """Measure a cell and keep its pruned codebook."""
+        run, split = self.experiment, self.split
+        if self._panel != (key.coding, key.full_words):
+            self._panel = (key.coding, key.full_words)
+            self._full: _Coded | None = None
+            self._shared: SharedCodes | None = None
+            self._trees: dict[str, tuple[Any, float, int | None]] = {}
+        chosen = self._choose(key)
+        coded = self._code(key, chosen)
+        begin = time.perf_counter()
+        found = {name: self._classify(name, coded) for name in run.mappings(key.method)}
+        classify = time.perf_counter() - begin
+        is_sampled = self.index == run.sample_split
+        record = {} if chosen.selection is None else chosen.selection.record()
+        codes_with = record.get("codes_with", run.methods[key.method].codes_with)
+        if (codes_with == "pruned" and key.method != GIVEN) or (key.method == FULL and is_sampled):
+            path = codebook_path(run.folder, key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save(chosen.codebook, path)
+        answers = None
+        if is_sampled:
+            guess = found["sqrt"][1][np.searchsorted(split.test, self.sample_rows())]
+            answers = [str(self.collection.classes[label]) for label in guess.tolist()]
+        trained = key.size if key.method == KMEANS else key.full_words
+        book = chosen.codebook
+        return Cell(
+            set=key.set,
+            split=key.split,
+            coding=key.coding,
+            full_words=key.full_words,
+            method=key.method,
+            size=key.size,
+            n_columns=coded.train.shape[1],
+            n_coding_words=book.n_words,
+            codes_with=codes_with,
+            codebook_bytes=4 * book.n_words * book.n_dims,
+            n_codebook=len(split.codebook),
+            n_train=len(split.train),
+            n_test=len(split.test),
+            sharpness=coded.sharpness,
+            results={name: outcome for name, (outcome, _) in found.items()},
+            score=record.get("score"),
+            certificate=record.get("certificate"),
+            seed=record.get("seed"),
+            parameters=record.get("parameters", {}),
+            trace=chosen.trace,
+            answers=answers,
+            costs={
+                "select_seconds": round(chosen.seconds, 3),
+                "codebook_seconds": 0.0 if key.method == GIVEN else self._codebooks.get(trained)[1],
+                "code_ms": round(coded.code_ms, 4),
+                "classify_seconds": round(classify, 3),
+                "peak_bytes": chosen.peak,
+                "threads": effective_jobs(run.n_jobs),
+            },
+            fingerprint=self.fingerprint(key),
+        )
+
+    def _choose(self, key: Key) -> _Chosen:
+        """Let a method choose its words."""
+        run, template = self.experiment, self.experiment.methods[key.method].estimator
+        if key.method == GIVEN:
+            assert run.codebook is not None
+            return _Chosen(None, run.codebook)
+        if template is None:
+            return _Chosen(None, self.codebook(key.size))
+        if key.method in self._trees:
+            merged, seconds, peak = self._trees[key.method]
+            selection = merged.selection_at(key.size)
+            return _Chosen(selection, selection.codebook, None, seconds, peak)
+        selector = prepare(
+            template,
+            codebook=self.codebook(key.full_words),
+            n_kept=key.size,
+            coding=key.coding,
+            sharpness=run.sharpness,
+            random_state=self.split.seed_for("selection"),
+            n_jobs=run.n_jobs,
+        )
+        shared = self._shared_codes(key)
+        begin = time.perf_counter()
+        with peak_memory() as memory:
+            if isinstance(selector, Selector):
+                selector._fit_shared(self.train_bags, self.train_labels, shared)
+            else:
+                selector.fit(self.train_bags, self.train_labels)
+        seconds = time.perf_counter() - begin
+        if getattr(selector, "interrupted_", False):
+            # A search that keeps its best on Ctrl-C has caught it; a cell is complete or absent.
+            raise KeyboardInterrupt
+        if hasattr(selector, "tree_") and hasattr(selector, "selection_at"):
+            self._trees[key.method] = selector, seconds, memory[0]
+        selection = getattr(selector, "selection_", None)
+        book = getattr(selector, "codebook_", None) if selection is None else selection.codebook
+        if not isinstance(book, Codebook):
+            raise ParameterError(
+                f"the method {key.method!r} must set selection_ (a Selection) or codebook_ (a "
+                f"Codebook) in fit; {type(selector).__name__} does not."
+            )
+        return _Chosen(selection, book, trace_of(selector), seconds, memory[0])
+
+    def _shared_codes(self, key: Key) -> SharedCodes:
+        if self._shared is None:
+            self._shared = SharedCodes(self.codebook(key.full_words), self.train_bags)
+        return self._shared
+
+    def _code(self, key: Key, chosen: _Chosen) -> _Coded:
+        selection = chosen.selection
+        if selection is not None and selection.codes_with == "full":
+            full = self._full or self._histograms(key, self.codebook(key.full_words))
+            self._full = full
+            train, held, test = (selection.reduce(part) for part in full[:3])
+            return full._replace(train=train, codebook=held, test=test)
+        if key.method != FULL:
+            return self._histograms(key, chosen.codebook)
+        self._full = self._full or self._histograms(key, chosen.codebook)
+        return self._full
+
+    def _histograms(self, key: Key, book: Codebook) -> _Coded:
+        """Return the histograms of all images under a codebook."""
+        run = self.experiment
+        coder = BagOfWords(
+            book,
+            coding=key.coding,  # type: ignore[arg-type]
+            sharpness=run.sharpness,
+            perplexity=run.perplexity,
+            random_state=self.split.seed_for("coding"),
+            n_jobs=run.n_jobs,
+        ).fit(self.train_bags, self.train_labels)
+        begin = time.perf_counter()
+        parts = []
+        for rows in (self.split.train, self.split.codebook, self.split.test):
+            out = np.empty((len(rows), book.n_words), dtype=np.float32)
+            for start in range(0, len(rows), CHUNK):
+                some = slice(start, start + CHUNK)
+                out[some] = coder.transform(self.collection.bags[rows[some]])
+            parts.append(out)
+        code_ms = 1000 * (time.perf_counter() - begin) / max(sum(map(len, parts)), 1)
+        sharpness = float(coder.sharpness_in_use()) if key.coding == "soft" else None
+        return _Coded(parts[0], parts[1], parts[2], code_ms, sharpness)
+
+    def _classify(self, name: Mapped, coded: _Coded) -> tuple[Outcome, NDArray[np.int64]]:
+        """Choose C, train, and return the outcome and the labels of the test images."""
+        y, split = self.collection.y, self.split
+        held = (coded.codebook, y[split.codebook]) if len(split.codebook) else ()
+        model = HistogramClassifier(
+            name, n_jobs=self.experiment.n_jobs, random_state=split.seed_for("classifier")
+        ).fit(coded.train, self.train_labels, *held)
+        guess = np.asarray(model.predict(coded.test), dtype=np.int64)
+        matrix = confusion(y[split.test], guess, len(self.collection.classes))
+        shares = class_accuracies(matrix)
+        outcome = Outcome(
+            accuracy=float(np.nanmean(shares)),
+            class_accuracy=[None if np.isnan(share) else float(share) for share in shares],
+            confusion=matrix.tolist(),
+            C=float(model.C_),
+            C_grid=model.grid_.tolist(),
+            C_scores=model.scores_.tolist(),
+        )
+        return outcome, guess
+
+
+class CodebookCache:
+    """The k-means codebooks of a split, each trained once and kept in the folder of work.
+
+    A file's name has the digest of all that its words depend on, so a file of other settings is
+    never taken. Training that was interrupted continues.
+    """
+
+    def __init__(self, of: SplitRun) -> None:
+        self._of = of
+        self._found: dict[int, tuple[Codebook, float]] = {}
+        run, split = of.experiment, of.split
+        free = set(KMeansCodebook().get_params()) - {"n_words", "random_state", "n_jobs", "verbose"}
+        if not set(run.kmeans) <= free:
+            raise ParameterError(
+                f"kmeans may set {', '.join(sorted(free))}; got "
+                f"{', '.join(sorted(set(run.kmeans) - free))}. The words, the seed and the threads "
+                "are parameters of the comparison."
+            )
+        seed = split.seed_for("kmeans")
+        self._template = KMeansCodebook(random_state=seed, n_jobs=run.n_jobs, **run.kmeans)
+
+    def trainer(self, n_words: int) -> KMeansCodebook:
+        """Return the unfitted estimator of a size."""
+        trainer: KMeansCodebook = clone(self._template).set_params(n_words=n_words)
+        return trainer
+
+    def get(self, n_words: int) -> tuple[Codebook, float]:
+        """Return the codebook of a size, and the seconds that training it took."""
+        if n_words not in self._found:
+            self._found[n_words] = self._load(n_words) or self._train(n_words)
+        return self._found[n_words]
+
+    def _path(self, n_words: int) -> Path:
+        split, collection = self._of.split, self._of.collection
+        digest = fingerprint(
+            data=collection.digest,
+            split=[split.seed, split.index, split.n_codebook, split.n_train],
+            kmeans=estimator_settings(self.trainer(n_words)),
+            version=__version__,
+        )
+        name = f"{collection.name}-{split.index}-{n_words}-{digest[:16]}.safetensors"
+        return self._of.experiment.folder / "work" / "codebooks" / name
+
+    def _load(self, n_words: int) -> tuple[Codebook, float] | None:
+        try:
+            book = load(self._path(n_words))
+        except (BowsawError, OSError):
+            return None
+        return book, float(book.provenance.get("seconds", 0.0))
+
+    def _train(self, n_words: int) -> tuple[Codebook, float]:
+        path, split = self._path(n_words), self._of.split
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        rows = split.codebook if len(split.codebook) else split.train
+        trainer = self.trainer(n_words).set_params(
+            verbose=self._of.experiment.verbose, checkpoint=partial
+        )
+        begin = time.perf_counter()
+        book: Codebook = trainer.fit(self._of.collection.bags[rows]).codebook_
+        seconds = round(time.perf_counter() - begin, 3)
+        save(book.with_provenance(seconds=seconds), path)
+        remove_checkpoint(partial)
+        return load(path), seconds
+
+
+def trace_of(selector: Any) -> dict[str, Any] | None:
+    """Return the path of a search for the page, or None for a method without one.
+
+    ``step`` and ``score`` have at most 200 points, spread evenly, with the first and the last. Of
+    annealing, ``accepted`` (share of moves accepted since the point before) and ``temperature``
+    have one entry less.
+    """
+    if not isinstance(selector, Annealing | Refinement) or len(selector.selection_.scores) < 2:
+        return None
+    path = selector.selection_.scores
+    points = np.unique(np.linspace(0, len(path) - 1, min(len(path), MAX_TRACE)).astype(int))
+    trace: dict[str, Any] = {
+        "step": points.tolist(),
+        "score": [_rounded(path[point]) for point in points],
+        "accepted": None,
+        "temperature": None,
+        "score_name": "leave-one-out, of the sample of each step",
+    }
+    if isinstance(selector, Annealing):
+        score = selector.score
+        trace["score_name"] = score if isinstance(score, str) else score.name
+        taken = np.concatenate(([0], np.cumsum(selector.accepted_)))[points]
+        trace["accepted"] = [_rounded(share) for share in np.diff(taken) / np.diff(points)]
+        trace["temperature"] = [_rounded(selector.temperatures_[p - 1]) for p in points[1:]]
+    return trace
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+# -- the machine ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int | None]]:
+    """Yield a list whose entry is, at the end, the peak resident memory; None except on Linux."""
+    found: list[int | None] = [None]
+    able = False
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+        able = True
+    yield found
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if able and line.startswith("VmHWM:"):
+                found[0] = int(line.split()[1]) * 1024
+
+
+def memory_bytes() -> int | None:
+    """Return the memory of the machine, or of its container if that is less."""
+    found: list[int] = []
+    with suppress(OSError, ValueError, AttributeError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            found.append(int(Path(path).read_text()))
+    return min(found, default=None)

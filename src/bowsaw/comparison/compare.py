@@ -1,0 +1,592 @@
+"""Methods measured alike: every method at every size, on the same splits and by the same rules.
+
+All methods get the same images, the same full codebook, the same way to choose C and the same test
+images, split by split, and each reports with how many words it codes. ``evaluate`` is the same
+experiment without methods: only the full codebook, or a given one.
+
+**Resuming.** A cell is written when it is measured, with a fingerprint of everything that it
+depends on. A run continues with the cells that are missing; methods, sizes, splits and sets can be
+added to it. A finished cell that the same call would measure differently (another seed, other
+images, other parameters, another version) is never dropped: the run is refused with the
+difference, unless ``overwrite`` starts it again. For any number of sessions, threads and workers
+the records are the same except for ``costs``.
+
+**Order.** Panels are measured one after another, each split by split, so that an interrupted run
+has complete panels.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import sklearn
+from numpy.typing import ArrayLike
+
+from bowsaw._version import __version__
+from bowsaw.checkpoint import JsonLines, exclusive
+from bowsaw.codebook import Codebook, as_codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.soft import check_sharpness
+from bowsaw.comparison.cell import Experiment, memory_bytes
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.methods import (
+    FULL,
+    GIVEN,
+    METHODS,
+    Method,
+    given_method,
+    resolve_methods,
+)
+from bowsaw.comparison.records import (
+    FORMAT,
+    SCHEMA,
+    Cell,
+    Key,
+    Run,
+    codebook_path,
+    has_run,
+    key_of,
+    read_about,
+    read_run,
+    write_about,
+)
+from bowsaw.comparison.workers import measure_groups
+from bowsaw.errors import MismatchError, ParameterError
+from bowsaw.evaluation.leaks import check_leaks
+from bowsaw.parallel import available_cores, effective_jobs
+from bowsaw.random_streams import check_seed
+from bowsaw.store import Store
+from bowsaw.validation import check_choice, check_int, json_mapping
+
+SIZES = (10, 20, 50, 100, 200, 500)
+"""The sizes of ``compare`` by default."""
+
+Data = Collection | Store | Sequence[Collection | Store]
+
+
+class Step(NamedTuple):
+    """Progress after a cell: the cell, counts, and an estimate of the time left."""
+
+    cell: Cell
+    n_done: int
+    n_cells: int
+    seconds_left: float | None
+
+
+def compare(
+    data: Data,
+    folder: str | os.PathLike[str],
+    *,
+    methods: Sequence[str] | Mapping[str, Any] | None = None,
+    sizes: Sequence[int] = SIZES,
+    n_words: int | Sequence[int] = 1000,
+    coding: str | Sequence[str] = "hard",
+    n_splits: int = 5,
+    seed: int = 0,
+    sharpness: float = 40.0,
+    raw: Sequence[str] | None = (),
+    kmeans: Mapping[str, Any] | None = None,
+    n_jobs: int | None = -1,
+    n_workers: int = 1,
+    overwrite: bool = False,
+    verbose: bool = False,
+    command: str = "",
+    on_cell: Callable[[Step], None] | None = None,
+) -> Run:
+    """Measure methods at several sizes on random splits, and keep the records.
+
+    Parameters
+    ----------
+    data : Collection, Store, or list of them
+        Labelled images.
+    folder : path-like
+        The run's folder; a run that is there continues.
+    methods : list of str, mapping of str to estimator, or None
+        Names of ``bowsaw.comparison.METHODS``, or estimators by name (None for the one of that
+        name in ``METHODS``): objects with ``fit(bags, y)`` that set ``selection_`` or
+        ``codebook_``, best subclasses of ``Selector``. None for a default set. The full codebook is
+        always measured, as ``full``.
+    sizes : sequence of int
+        Numbers of words to keep; those that a full codebook does not exceed are left out there.
+    n_words : int or sequence of int, default=1000
+        Sizes of the full codebooks.
+    coding : {"hard", "soft"} or sequence of them, default="hard"
+        How descriptors are coded.
+    n_splits : int, default=5
+        Random splits.
+    seed : int, default=0
+        Drives the splits, the codebooks and the methods.
+    sharpness : float, default=40.0
+        For soft coding.
+    raw : sequence of str or None, default=()
+        Methods to measure with raw histograms beside square-rooted ones; None for all.
+    kmeans : mapping, optional
+        Further parameters of ``KMeansCodebook``, such as ``{"max_iter": 10}``.
+    n_jobs : int or None, default=-1
+        Threads; the results do not depend on it.
+    n_workers : int, default=1
+        Processes that measure cells side by side and share the threads, at most one per thread;
+        the results do not depend on it. Each needs memory of its own.
+    overwrite : bool, default=False
+        Start again where the folder holds a run.
+    verbose : bool, default=False
+        Show the progress of k-means on a terminal.
+    command : str
+        The command for ``run.json``.
+    on_cell : callable, optional
+        Called with a ``Step`` (cell, n_done, n_cells, seconds_left) after each cell.
+
+    Returns
+    -------
+    Run
+        All records of the folder.
+
+    Raises
+    ------
+    MismatchError
+        The folder holds cells that this call would measure differently.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, bowsaw as bs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 12)
+    >>> bags = bs.Bags.from_list([rng.normal(2 * label, 1, size=(30, 2)) for label in y])
+    >>> toys = bs.Collection("toys", bags, y, ("low", "high"), codebook_images=4, train=4)
+    >>> methods = {"random": bs.RandomSubset(None)}
+    >>> run = compare(toys, tempfile.mkdtemp(), methods=methods, n_words=12, sizes=[3], n_splits=1)
+    >>> [(cell["method"], cell["size"]) for cell in run.cells]
+    [('full', 12), ('random', 3)]
+    """
+    collections = _collections(data)
+    chosen, keys = plan(
+        list(collections),
+        methods=methods,
+        sizes=sizes,
+        n_words=n_words,
+        coding=coding,
+        n_splits=n_splits,
+        sharpness=sharpness,
+    )
+    experiment = Experiment(
+        folder=Path(folder),
+        collections=collections,
+        methods=chosen,
+        seed=check_seed(seed),
+        sharpness=float(sharpness),
+        raw=frozenset(chosen if raw is None else raw),
+        kmeans=json_mapping(kmeans, "kmeans") or {},
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    return _run(experiment, keys, n_workers, overwrite, command, on_cell)
+
+
+def plan(
+    names: Sequence[str],
+    *,
+    methods: Sequence[str] | Mapping[str, Any] | None,
+    sizes: Sequence[int],
+    n_words: int | Sequence[int],
+    coding: str | Sequence[str],
+    n_splits: int,
+    sharpness: float,
+) -> tuple[dict[str, Method], list[Key]]:
+    """Return the methods and the cells of a comparison in order, or raise a ParameterError."""
+    chosen = resolve_methods(methods)
+    words, kept = _sizes(n_words, "n_words"), _sizes(sizes, "sizes")
+    if len(chosen) > 1 and kept[0] >= words[0]:
+        raise ParameterError(
+            f"sizes must hold a number below that of every full codebook ({words[0]} words); got "
+            f"{', '.join(map(str, kept))}. Ask for fewer words, or a larger codebook."
+        )
+    check_sharpness(sharpness)
+    return chosen, [
+        Key(name, split, code, full, method, size)
+        for full in reversed(words)
+        for code in _codings(coding)
+        for name in names
+        for split in range(check_int(n_splits, "n_splits", 1))
+        for method in chosen
+        for size in ([full] if method == FULL else kept)
+        if method == FULL or size < full
+    ]
+
+
+def evaluate(
+    data: Data,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    codebook: Codebook | ArrayLike | None = None,
+    n_words: int | Sequence[int] = 1000,
+    coding: str | Sequence[str] = "hard",
+    n_splits: int = 5,
+    first_split: int = 0,
+    seed: int = 0,
+    sharpness: float | Literal["auto"] = 40.0,
+    perplexity: float | None = None,
+    kmeans: Mapping[str, Any] | None = None,
+    n_jobs: int | None = -1,
+    n_workers: int = 1,
+    overwrite: bool = False,
+    verbose: bool = False,
+    command: str = "",
+    on_cell: Callable[[Step], None] | None = None,
+) -> Run:
+    """Measure the accuracy of codebooks on random splits: ``compare`` without methods.
+
+    Both mappings of histograms are measured, "sqrt" and "raw".
+
+    Parameters
+    ----------
+    data : Collection, Store, or list of them
+        Labelled images.
+    folder : path-like, optional
+        The run's folder; a run that is there continues. None to keep nothing.
+    codebook : Codebook or array, optional
+        A codebook to use on every split, as method ``given``, instead of training one per split.
+        It is refused if it was trained on a split's test images.
+    n_words : int or sequence of int, default=1000
+        Sizes of the codebooks that each split trains.
+    coding : {"hard", "soft"} or sequence of them, default="hard"
+        How descriptors are coded.
+    n_splits : int, default=5
+        Random splits.
+    first_split : int, default=0
+        The number of the first, such as that of the split that a codebook was trained on.
+    seed : int, default=0
+        Drives the splits, the codebooks and the folds.
+    sharpness : float or "auto", default=40.0
+        For soft coding, as in ``BagOfWords``; "auto" chooses it per split on training images.
+    perplexity : float, optional
+        Instead of a sharpness, as in ``BagOfWords``.
+    kmeans, n_jobs, n_workers, overwrite, verbose, command, on_cell
+        As in ``compare``.
+
+    Returns
+    -------
+    Run
+        All records of the folder.
+
+    Examples
+    --------
+    >>> import numpy as np, bowsaw as bs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 12)
+    >>> bags = [rng.normal(3 * label, 1, size=(30, 2)) for label in y]
+    >>> toys = bs.Collection("toys", bags, y, ["low", "high"], codebook_images=4, train=4)
+    >>> run = evaluate(toys, n_words=8, n_splits=2)
+    >>> run.accuracies("sqrt"), run.confusion("raw").tolist()
+    (array([1., 1.]), [[8, 0], [0, 8]])
+    """
+    if folder is None:
+        options = {
+            name: value for name, value in locals().items() if name not in ("data", "folder")
+        }
+        with tempfile.TemporaryDirectory() as temporary:
+            return evaluate(data, temporary, **options)
+    collections = _collections(data)
+    book = None if codebook is None else as_codebook(codebook)
+    method = METHODS[FULL] if book is None else given_method()
+    first = check_seed(first_split, "first_split")
+    codings = _codings(coding)
+    for code in codings:
+        # A wrong parameter is reported now, not after minutes of k-means.
+        BagOfWords([[0.0]], coding=code, sharpness=sharpness, perplexity=perplexity).transform([])
+    experiment = Experiment(
+        folder=Path(folder),
+        collections=collections,
+        methods={method.name: method},
+        seed=check_seed(seed),
+        sharpness=sharpness,
+        perplexity=perplexity,
+        raw=frozenset([method.name]),
+        kmeans=json_mapping(kmeans, "kmeans") or {},
+        codebook=book,
+        sample_split=first,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    splits = range(first, first + check_int(n_splits, "n_splits", 1))
+    if book is not None:
+        for name, collection in collections.items():
+            drawn = [experiment.split(name, index).split for index in splits]
+            paths = None if collection.store is None else collection.store.paths
+            check_leaks(book, collection.bags, drawn, paths)
+    keys = [
+        Key(name, split, code, full, method.name, full)
+        for full in (reversed(_sizes(n_words, "n_words")) if book is None else [book.n_words])
+        for code in codings
+        for name in collections
+        for split in splits
+    ]
+    return _run(experiment, keys, n_workers, overwrite, command, on_cell)
+
+
+# -- the engine ----------------------------------------------------------------------------------
+
+
+def _run(
+    experiment: Experiment,
+    keys: Sequence[Key],
+    n_workers: int,
+    overwrite: bool,
+    command: str,
+    on_cell: Callable[[Step], None] | None,
+) -> Run:
+    """Measure the cells that are missing, write them, and return the run."""
+    folder, first = experiment.folder, experiment.sample_split
+    # A class with too few images is reported before any work is done.
+    starts = {name: experiment.split(name, first) for name in experiment.collections}
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder, "run"):
+        if overwrite and has_run(folder):
+            _clear(folder)
+        about, done = _resume(experiment, keys, command)
+        lines = JsonLines(folder / "cells.jsonl")
+        n_threads = effective_jobs(experiment.n_jobs)
+        n_workers = max(1, min(n_threads, check_int(n_workers, "n_workers", 1)))
+        if n_workers > 1:
+            changed = {"n_jobs": max(1, n_threads // n_workers), "verbose": False}
+            experiment = Experiment(**{**vars(experiment), **changed})
+        begin, before = time.perf_counter(), float(about["seconds"])
+
+        def save_time() -> None:
+            about["seconds"] = round(before + time.perf_counter() - begin, 1)
+            write_about(folder, about)
+
+        outlook, left = _Outlook(), {key: None for key in keys if key not in done}
+
+        def write(key: Key, cell: Cell, seconds: float) -> None:
+            lines.append(cell)
+            done[key] = cell
+            del left[key]
+            outlook.add(key, seconds)
+            save_time()
+            if on_cell is not None:
+                rest = outlook.seconds(left) / n_workers
+                on_cell(Step(cell, len(keys) - len(left), len(keys), rest))
+
+        save_time()
+        for name, start in starts.items():
+            start.collection.write_samples(folder / "samples" / f"{name}.npz", start.sample_rows())
+        try:
+            groups = [list(group) for _, group in groupby(left, lambda key: key[:4])]
+            measure_groups(experiment, groups, min(n_workers, max(len(groups), 1)), write)
+            # In the order of the plan, whatever worker was faster; cells of other plans after it.
+            order = [key for key in keys if key in done]
+            order += [key for key in done if key not in set(order)]
+            if order != list(done):
+                lines.rewrite(done[key] for key in order)
+            about["finished"] = _now()
+        finally:
+            save_time()
+        return read_run(folder)
+
+
+def _resume(
+    experiment: Experiment, keys: Sequence[Key], command: str
+) -> tuple[dict[str, Any], dict[Key, Cell]]:
+    """Return the content of ``run.json`` and the finished cells; refuse another experiment."""
+    folder = experiment.folder
+    about = _about(experiment, keys, command)
+    if not has_run(folder):
+        if (folder / "cells.jsonl").exists():
+            raise ParameterError(
+                f"{folder} has records of cells but no run.json. Choose another output folder."
+            )
+        return about, {}
+    JsonLines(folder / "cells.jsonl").repair()
+    run = read_run(folder)
+    done = {key_of(cell): cell for cell in run.cells}
+    splits: dict[tuple[str, int], Any] = {}
+    for key in keys:
+        if key in done:
+            if key[:2] not in splits:
+                splits[key[:2]] = experiment.split(key.set, key.split)
+            if splits[key[:2]].fingerprint(key) != done[key]["fingerprint"]:
+                raise MismatchError(
+                    f"{folder} holds cells of another experiment: {_difference(run.about, about)}. "
+                    "Use the settings it was started with, choose another output folder, or start "
+                    "again with --overwrite; it has been left as it is."
+                )
+    for name in experiment.collections:
+        _check_same_images(folder, run.about, about, name)
+    before = run.about
+    about["created"], about["seconds"] = before.get("created"), before.get("seconds", 0.0)
+    about["sets"] = {**before["sets"], **about["sets"]}
+    merged = {**before["methods"], **about["methods"]}
+    about["methods"] = {name: merged[name] for name in [*METHODS, *merged] if name in merged}
+    for name in ("n_words", "sizes", "coding", "splits"):
+        was = before["parameters"].get(name, [])
+        about["parameters"][name] = sorted({*was, *about["parameters"][name]})
+    return about, done
+
+
+def _check_same_images(
+    folder: Path, before: Mapping[str, Any], about: Mapping[str, Any], name: str
+) -> None:
+    was = before["sets"].get(name)
+    if was is not None and was.get("digest") != about["sets"][name]["digest"]:
+        raise MismatchError(
+            f"{folder} holds a run on other images with the name {name!r}. Choose another output "
+            "folder, or start again with --overwrite; it has been left as it is."
+        )
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the first setting that differs between two contents of ``run.json``."""
+    pairs = [
+        *(
+            (f"images of {name}", before["sets"].get(name), one)
+            for name, one in now["sets"].items()
+        ),
+        *(
+            (f"method {name}", before["methods"].get(name), one)
+            for name, one in now["methods"].items()
+        ),
+    ]
+    checks: list[tuple[str, Any, Any]] = [
+        (f"the {key} of {what}", was.get(key), one.get(key))
+        for what, was, one in pairs
+        if was is not None
+        for key in ("digest", "codebook_images", "train", "parameters")
+    ]
+    for key in ("seed", "sharpness", "perplexity", "kmeans", "raw", "codebook"):
+        checks.append((f"its {key}", before["parameters"].get(key), now["parameters"].get(key)))
+    versions = (before.get("versions", {}).get("bowsaw"), now["versions"]["bowsaw"])
+    for what, was, one in [*checks, ("the version of bowsaw", *versions)]:
+        if was != one:
+            short = max(len(str(was)), len(str(one))) <= 60
+            return f"{what} was {was} and is {one}" if short else f"{what} was different"
+    return "their fingerprints differ"
+
+
+def _clear(folder: Path) -> None:
+    """Remove the records of a run, and the files that they name."""
+    about = read_about(folder)
+    for _, cell in JsonLines(folder / "cells.jsonl").read():
+        codebook_path(folder, key_of(cell)).unlink(missing_ok=True)
+    for name in about["sets"]:
+        (folder / "samples" / f"{name}.npz").unlink(missing_ok=True)
+    for name in ("cells.jsonl", "index.html", "run.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _about(experiment: Experiment, keys: Sequence[Key], command: str) -> dict[str, Any]:
+    """Return the content of ``run.json`` for a new run."""
+    fields = {"n_words": 3, "coding": 2, "splits": 1}
+    book = experiment.codebook
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "command": command,
+        "created": _now(),
+        "finished": None,
+        "seconds": 0.0,
+        "machine": _machine(),
+        "versions": {
+            "bowsaw": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "parameters": {
+            **{name: sorted({key[place] for key in keys}) for name, place in fields.items()},
+            "sizes": sorted({key.size for key in keys if key.method not in (FULL, GIVEN)}),
+            "methods": list(experiment.methods),
+            "seed": experiment.seed,
+            "sharpness": experiment.sharpness,
+            "perplexity": experiment.perplexity,
+            "raw": sorted(experiment.raw),
+            "kmeans": dict(experiment.kmeans),
+            "codebook": None if book is None else book.digest,
+        },
+        "sets": {name: one.record() for name, one in experiment.collections.items()},
+        "methods": {name: method.record() for name, method in experiment.methods.items()},
+    }
+
+
+def _machine() -> dict[str, Any]:
+    """Return what the times depend on."""
+    processor = platform.processor() or "unknown"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = names[0] if names else processor
+    except OSError:
+        pass
+    return {
+        "processor": processor,
+        "cores": available_cores(),
+        "memory_bytes": memory_bytes(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class _Outlook:
+    """Estimates the time of cells from those that are done.
+
+    A cell takes as long as cells of its panel, method and size; where there are none yet, as its
+    method and size elsewhere, as its method, as any cell.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Mapping[Any, list[float]] = defaultdict(list)
+
+    def add(self, key: Key, seconds: float) -> None:
+        for name in self._names(key):
+            self._seen[name].append(seconds)
+
+    def seconds(self, keys: Mapping[Key, None]) -> float:
+        found = (next(n for n in self._names(key) if n in self._seen) for key in keys)
+        return sum(float(np.mean(self._seen[name])) for name in found)
+
+    @staticmethod
+    def _names(key: Key) -> Iterator[tuple[Any, ...]]:
+        yield (key.set, key.coding, key.full_words, key.method, key.size)
+        yield (key.coding, key.method, key.size)
+        yield (key.method,)
+        yield ()
+
+
+def _collections(data: Data) -> dict[str, Collection]:
+    given = [data] if isinstance(data, Collection | Store) else list(data)
+    made = [Collection.from_store(one) if isinstance(one, Store) else one for one in given]
+    for one in made:
+        if not isinstance(one, Collection):
+            raise ParameterError(f"data must be Collections or Stores; got {type(one).__name__}.")
+    found = {collection.name: collection for collection in made}
+    if not found or len(found) < len(made):
+        raise ParameterError("data must be at least one collection, each with a name of its own.")
+    return found
+
+
+def _codings(coding: str | Sequence[str]) -> list[Literal["hard", "soft"]]:
+    asked = [coding] if isinstance(coding, str) else list(coding)
+    for one in asked or [""]:
+        check_choice(one, "coding", ("hard", "soft"))
+    both: tuple[Literal["hard", "soft"], ...] = ("hard", "soft")
+    return [one for one in both if one in asked]
+
+
+def _sizes(values: int | Sequence[int], name: str) -> list[int]:
+    """Return numbers of words, rising."""
+    asked = [values] if isinstance(values, int | np.integer) else list(values)
+    if not asked:
+        raise ParameterError(f"{name} must hold at least one number of words.")
+    return sorted({check_int(value, name, 1) for value in asked})
