@@ -201,8 +201,8 @@ def test_normal_use_converges_on_the_whole_grid():
         ({"grid": []}, "grid is empty"),
         ({"grid": [1, -1]}, "grid must be a finite number above 0; got -1"),
         ({"grid": 3.0}, "grid must be a list"),
-        ({"cv": 1}, "cv must be a whole number from 2 up; got 1"),
-        ({"max_iter": 0}, "max_iter must be a whole number from 1 up"),
+        ({"cv": 1}, "cv must be an integer of at least 2; got 1"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
         ({"tol": 0.0}, "tol must be a finite number above 0"),
     ],
 )
