@@ -50,39 +50,28 @@ def train_part(made):
 # -- the words -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("coding", ["hard", "soft"])
-def test_annealing_is_the_estimator(prune, made, train_part, coding):
-    prune("--keep", 5, *QUICK, "--coding", coding, "--score", "presence").lines()
-    twin = Annealing(
-        load(made.book), 5, coding=coding, score="presence", n_steps=60, random_state=0
-    )
-    twin.fit(*train_part)
-    small = load(OUTPUT)
-    assert np.array_equal(small.ids, twin.codebook_.ids)
-    assert np.array_equal(small.words, load(made.book).only(small.ids).words)
-    record = small.provenance["pruned"]
-    assert record["scores"] == pytest.approx([twin.selection_.scores[0], twin.score_], rel=1e-5)
-    assert record.get("sharpness") == (40.0 if coding == "soft" else None)
-
-
-@pytest.mark.parametrize("coding", ["hard", "soft"])
-def test_the_default_is_refinement(prune, made, train_part, coding):
-    prune("--keep", 5, *MOVED, "--coding", coding).lines()
-    twin = Refinement(load(made.book), 5, n_steps=4, n_folds=0, coding=coding, random_state=0)
+@pytest.mark.parametrize(
+    ("words", "estimator"),
+    [
+        ((*QUICK, "--score", "presence"), Annealing(None, score="presence", n_steps=60)),
+        ((*QUICK, "--coding", "soft"), Annealing(None, n_steps=60, coding="soft")),
+        (MOVED, Refinement(None, n_steps=4, n_folds=0)),
+        ((*MOVED, "--coding", "soft"), Refinement(None, n_steps=4, n_folds=0, coding="soft")),
+        (("--method", "paper"), Annealing.paper(None)),
+    ],
+)
+def test_prune_is_the_estimator(prune, made, train_part, words, estimator):
+    prune("--keep", 5, *words).lines()
+    twin = estimator.set_params(codebook=load(made.book), n_kept=5, random_state=0)
     twin.fit(*train_part)
     small = load(OUTPUT)
     assert np.array_equal(small.words, twin.codebook_.words)
     assert np.array_equal(small.ids, twin.codebook_.ids)
     record = small.provenance["pruned"]
-    assert record["selection"]["method"] == "refinement"
-    assert record["selection"]["parameters"]["moved"] == pytest.approx(twin.moved_, rel=1e-5)
-    assert record["scores"] == pytest.approx([-twin.errors_[0], -twin.errors_[-1]], rel=1e-5)
-
-
-def test_the_method_paper_is_the_published_search(prune, made, train_part):
-    prune("--keep", 5, "--method", "paper").lines()
-    twin = Annealing.paper(load(made.book), 5, random_state=0).fit(*train_part)
-    assert np.array_equal(load(OUTPUT).ids, twin.codebook_.ids)
+    assert record.get("sharpness") == (40.0 if "soft" in words else None)
+    errors = getattr(twin, "errors_", None)
+    first, last = (twin.selection_.scores[0], twin.score_) if errors is None else (-errors[[0, -1]])
+    assert record["scores"] == pytest.approx([first, last], rel=1e-5)
 
 
 def test_coverage_needs_no_classes(bowsaw, made, one_class):
@@ -154,7 +143,7 @@ def test_a_record_that_does_not_fit_is_shortened(prune, monkeypatch):
 # -- the record ----------------------------------------------------------------------------------
 
 
-def test_the_file_records_what_chose_its_words(prune, made, train_part):
+def test_the_file_records_what_chose_its_words(prune, bowsaw, made, train_part):
     prune("--keep", 5, *QUICK).lines()
     book, small = load(made.book), load(OUTPUT)
     record = small.provenance.pop("pruned")
@@ -168,16 +157,12 @@ def test_the_file_records_what_chose_its_words(prune, made, train_part):
     assert record["selection"]["parameters"]["n_steps"] == 60
     assert np.array_equal(small.trained_on, np.union1d(book.trained_on, train_part[0].digests))
     assert (small.scale, small.description) == (book.scale, book.description)
-
-
-def test_a_codebook_pruned_twice_records_both(prune, bowsaw, made, parts):
-    prune("--keep", 7, *QUICK).lines()
-    words = ("--part", "train", *parts, "--keep", 4, "--method", "coverage", "-q")
-    bowsaw("prune", OUTPUT, made.store, *words, "-o", "tiny.safetensors").lines()
-    record = load("tiny.safetensors").provenance["pruned"]
-    assert (record["n_words"], record["selection"]["method"]) == (7, "coverage")
-    before = record["before"]
-    assert (before["n_words"], before["selection"]["method"]) == (12, "annealing")
+    # A codebook that is pruned again records both.
+    words = ("--keep", 4, "--method", "coverage", "-o", "tiny.safetensors")
+    bowsaw("prune", OUTPUT, made.store, *words).lines()
+    again = load("tiny.safetensors").provenance["pruned"]
+    assert (again["n_words"], again["selection"]["method"]) == (5, "coverage")
+    assert again["before"] == record
 
 
 def test_images_that_chose_words_cannot_test_them(prune, bowsaw, made, parts):
@@ -240,61 +225,40 @@ def files() -> list[str]:
     return sorted(path.name for path in Path().iterdir())
 
 
-@pytest.mark.parametrize(("number", "coding"), [(signal.SIGINT, "hard"), (signal.SIGTERM, "soft")])
-def test_an_interrupted_search_keeps_the_best_and_continues(prune, content, steps, number, coding):
-    words = ("--keep", 5, *QUICK, "--coding", coding)
+REFINED = ("--keep", 5, "--steps")
+
+
+@pytest.mark.parametrize(
+    ("step", "words", "stop", "kept", "message"),
+    [
+        ((Search, "step"), ("--keep", 5, *QUICK), 40, 25, "40 of 60 steps were done; the best"),
+        ((Search, "step"), ("--keep", 5, *QUICK, "--coding", "soft"), 40, 25, "the best words"),
+        ((Slopes, "gradient"), (*REFINED, 9, "--folds", 0), 6, 5, "5 of 9 steps were done; the"),
+        # In the second fold: the words to begin with and the first fold are kept.
+        ((Slopes, "gradient"), (*REFINED, 4, "--folds", 3), 6, 4, "the best words so far are in"),
+        # The stop in hand, and the full one of its fold, are made again.
+        ((_Elimination, "stop"), ("--max-loss", 0.2), 8, 6, ""),
+    ],
+    ids=["annealing", "soft", "refinement", "folds", "path"],
+)
+def test_an_interrupted_search_continues(
+    prune, content, monkeypatch, step, words, stop, kept, message
+):
+    steps = Interrupter.replace(monkeypatch, *step)
     prune(*words, output="whole.safetensors").lines()
-    steps.stop_after(40, number)
+    total = steps.n_calls
+    steps.stop_after(stop, signal.SIGTERM if "soft" in words else signal.SIGINT)
     torn = prune(*words)
-    assert (torn.code, torn.out) == (128 + number, "")
-    assert "40 of 60 steps were done; the best words so far are in small.s" in torn.complaint
+    assert (torn.code, torn.out) == (143 if "soft" in words else 130, "")
+    assert "Run the same command again to continue." in torn.complaint
     assert PARTIAL.exists()
-    record = load(OUTPUT).provenance["pruned"]
-    assert record["moves_left"] == 20
-    assert record["scores"][1] >= record["scores"][0]
+    assert message in torn.complaint
+    assert OUTPUT.exists() == bool(message)
+    if message:
+        assert load(OUTPUT).provenance["pruned"]["moves_left"] > 0
     steps.stop_after(0)
     prune(*words).lines()
-    assert steps.n_calls < 60
-    assert content(OUTPUT) == content(Path("whole.safetensors"))
-    assert files() == ["small.safetensors", "whole.safetensors"]
-
-
-@pytest.mark.parametrize(("folds", "stop", "done"), [(0, 6, 5), (3, 6, 4)])
-def test_an_interrupted_refinement_continues(prune, content, monkeypatch, folds, stop, done):
-    slopes = Interrupter.replace(monkeypatch, Slopes, "gradient")
-    words = ("--keep", 5, "--steps", 9 if folds == 0 else 4, "--folds", folds)
-    found = prune(*words, output="whole.safetensors").lines()
-    total = slopes.n_calls
-    assert any(line.startswith("held-out error: 0.") for line in found) == (folds > 0)
-    # With folds, in the second of them: the words to begin with and the first fold are kept.
-    slopes.stop_after(stop)
-    torn = prune(*words)
-    assert torn.code == 130
-    if not folds:
-        assert "5 of 9 steps were done; the best words so far are in" in torn.complaint
-        assert load(OUTPUT).provenance["pruned"]["moves_left"] == 4
-    slopes.stop_after(0)
-    prune(*words).lines()
-    assert slopes.n_calls == total - done
-    assert content(OUTPUT) == content(Path("whole.safetensors"))
-    assert files() == ["small.safetensors", "whole.safetensors"]
-
-
-def test_an_interrupted_path_continues(prune, content, monkeypatch):
-    stops = Interrupter.replace(monkeypatch, _Elimination, "stop")
-    prune("--max-loss", 0.2, output="whole.safetensors").lines()
-    # The path has 3 stops; then come those of the 5 folds.
-    total = stops.n_calls
-    assert total == 18
-    stops.stop_after(8)
-    torn = prune("--max-loss", 0.2)
-    assert torn.code == 130
-    assert "Run the same command again to continue." in torn.complaint
-    assert not OUTPUT.exists()
-    stops.stop_after(0)
-    prune("--max-loss", 0.2).lines()
-    # The stop in hand, and the full one of its fold, are made again.
-    assert stops.n_calls == total - 6
+    assert steps.n_calls == total - kept
     assert content(OUTPUT) == content(Path("whole.safetensors"))
     assert files() == ["small.safetensors", "whole.safetensors"]
 
