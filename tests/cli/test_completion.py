@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from bowsaw.cli.main import COMMANDS, parser
 
-SHELLS = ("bash", "zsh", "fish")
 
-
-@pytest.fixture
-def script(bowsaw, tmp_path):
-    """Write the script of a shell and return its path."""
-
-    def write(shell: str):
-        path = tmp_path / f"script.{shell}"
-        path.write_text("\n".join(bowsaw("completion", shell).lines()) + "\n", "utf-8")
-        return path
-
-    return write
-
-
-def actions(name: str) -> list[argparse.Action]:
-    [commands] = [action for action in parser(name)._actions if action.dest == "name"]
-    return commands.choices[name]._actions
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_knows_every_command_option_and_choice(script, shell):
-    path = script(shell)
-    text = path.read_text("utf-8")
-    for name in COMMANDS:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_knows_every_command_option_and_choice(bowsaw, shell):
+    text = "\n".join(bowsaw("completion", shell).lines()) + "\n"
+    [commands] = [action for action in parser(*COMMANDS)._actions if action.dest == "name"]
+    for name, sub in commands.choices.items():
         assert name in text
-        for action in actions(name):
+        for action in sub._actions:
             for option in action.option_strings:
                 # fish has options without their dashes.
                 assert (option.lstrip("-") if shell == "fish" else option) in text
             assert all(str(choice) in text for choice in action.choices or ())
     if shutil.which(shell):
-        checked = subprocess.run([shell, "-n", path], capture_output=True, check=False)
+        Path("script").write_text(text, "utf-8")
+        checked = subprocess.run([shell, "-n", "script"], capture_output=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, b"")
 
 
@@ -60,8 +42,9 @@ done
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
-def test_bash_offers_what_fits(script, tmp_path):
-    (tmp_path / "z.store").mkdir()
+def test_bash_offers_what_fits(bowsaw):
+    Path("z.store").mkdir()
+    Path("script").write_text(bowsaw("completion", "bash").out, "utf-8")
     asked = {
         "bowsaw insp": "inspect",
         "bowsaw train --max-it": "--max-iter",
@@ -71,7 +54,7 @@ def test_bash_offers_what_fits(script, tmp_path):
         "bowsaw train --words z": "",
     }
     done = subprocess.run(
-        ["bash", "-c", ASK, "bash", script("bash"), *asked],
+        ["bash", "-c", ASK, "bash", "./script", *asked],
         capture_output=True,
         text=True,
         check=True,

@@ -1,4 +1,4 @@
-"""``bowsaw convert`` says what it read and what the new file does not keep."""
+"""``bowsaw convert`` reports what it read and what the new file does not keep."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_to_opencv_and_back(bowsaw, made, tmp_path):
             np.testing.assert_array_equal(found["histograms"], expected["histograms"])
 
 
-def test_words_of_an_unknown_unit_are_refused_by_every_verb(bowsaw, made, parts):
+def test_words_of_an_unknown_unit_are_refused_by_every_command(bowsaw, made, parts):
     bowsaw("convert", made.book, "v.xml")
     for words in (
         ("encode", "v.xml", made.store, "-o", "h.npz"),
@@ -47,7 +47,7 @@ def test_words_of_an_unknown_unit_are_refused_by_every_verb(bowsaw, made, parts)
         assert "convert --scale" in found.complaint
 
 
-def test_inspect_says_what_is_unknown(bowsaw, made):
+def test_inspect_shows_what_is_unknown(bowsaw, made):
     bowsaw("convert", made.book, "v.faiss")
     assert faiss.read_index("v.faiss").ntotal == 12
     text = " ".join(bowsaw("inspect", "v.faiss").out.split())
@@ -62,22 +62,20 @@ def test_inspect_says_what_is_unknown(bowsaw, made):
 def test_matlab_is_asked_about_where_it_is_in_doubt(bowsaw, tmp_path):
     square = np.arange(16.0).reshape(4, 4)
     scipy.io.savemat(tmp_path / "v.mat", {"centers": square, "other": square})
-    for words, told in (
+    for words, message in (
         ((), "variable='centers', or bowsaw convert --variable"),
         (("--variable", "centers"), "bowsaw convert --layout"),
         (("--variable", "no"), "no matrix 'no'"),
     ):
         found = bowsaw("convert", "v.mat", "v.npy", *words)
         assert found.code == ParameterError.exit_code
-        assert told in found.complaint
+        assert message in found.complaint
     named = ("convert", "v.mat", "v.npy", "--variable", "centers", "--layout")
     for layout, expected in (("rows", square), ("columns", square.T)):
         [line] = bowsaw(*named, layout).lines()
         assert f"(MATLAB 5, centers, one word per {layout[:-1]}, scale unknown)" in line
         np.testing.assert_array_equal(np.load("v.npy"), expected)
-
-
-def test_columns_that_are_recognised_are_told_beside_the_result(bowsaw, tmp_path):
+    # A layout that is recognised is shown beside the result.
     scipy.io.savemat(tmp_path / "v.mat", {"centers": np.ones((128, 200))})
     found = bowsaw("convert", "v.mat", "v.npy")
     assert "warning: v.mat: centers is 128 × 200 and is read as 200 words of 128" in found.err
