@@ -108,7 +108,6 @@ def _about(
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "kind": "compare",
         "schema": SCHEMA,
         "command": f'bowsaw compare "images & more" --sizes {",".join(map(str, sizes))} -o run/',
         "created": "2026-01-02T03:04:05+00:00",
@@ -129,7 +128,7 @@ def _about(
         "methods": {
             method: {
                 "title": TITLES[method],
-                "about": f"{TITLES[method].capitalize()}, in one sentence.",
+                "summary": f"{TITLES[method].capitalize()}, in one sentence.",
                 "codes_with": "full" if method in CODES_WITH_FULL else "pruned",
                 "ours": method in OURS,
             }

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import JsonLines, NpzReader
 from bowsaw.codebook import Codebook
-from bowsaw.comparison.records import Run
+from bowsaw.comparison.records import Run, codebook_path, key_of
 from bowsaw.errors import FormatError
 from bowsaw.formats.registry import load
 from bowsaw.nearest.search import nearest_words
@@ -40,7 +40,6 @@ Line = Mapping[str, Any]
 MOST_METHODS = 3
 """Methods per panel whose words are drawn."""
 N_SOURCES, N_PRUNED = 4, 48
-KEY = ("set", "split", "coding", "full_words", "method", "size")
 
 
 class Samples(NamedTuple):
@@ -67,7 +66,9 @@ def page_details(folder: Path, run: Run) -> list[Line]:
         (c for c in run.cells if c["split"] == first), key=lambda c: c["size"]
     )
     lines: list[Line] = [
-        {"kind": "trace", **_key(cell), **cell["trace"]} for cell in cells if cell.get("trace")
+        {"kind": "trace", **key_of(cell)._asdict(), **cell["trace"]}
+        for cell in cells
+        if cell.get("trace")
     ]
     for full in (cell for cell in cells if cell["method"] == FULL):
         samples, book = read_samples(folder, full["set"]), _codebook(folder, full)
@@ -100,13 +101,13 @@ def _panel(
             if small is not None and _is_pruned(small, full):
                 size = str(cell["size"])
                 after[size], guess[size] = samples.codes(small), cell.get("answers")
-                lines.append(words_line(_key(cell), full, small, before, after[size]))
+                lines.append(words_line(key_of(cell)._asdict(), full, small, before, after[size]))
         n_drawn += bool(after)
         if after and samples.sizes.all():
-            key = {**_key(full_cell), "method": method, "size": None}
+            key = {**key_of(full_cell)._asdict(), "method": method, "size": None}
             lines.append(image_line(key, samples, full.ids[before], after, guess, classes))
     if lines:
-        key = {**_key(full_cell), "coding": None, "method": None, "size": None}
+        key = {**key_of(full_cell)._asdict(), "coding": None, "method": None, "size": None}
         values = _base64(_bytes(full, full).tobytes())
         about = {"n_dims": full.n_dims, "ids": full.ids.tolist(), "values": values}
         lines.append({"kind": "codebook", **key, **about})
@@ -116,14 +117,9 @@ def _panel(
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _key(cell: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: cell[name] for name in KEY}
-
-
 def _codebook(folder: Path, cell: Line) -> Codebook | None:
     """Return the codebook of a cell; None if it was not kept."""
-    name, *rest = _key(cell).values()
-    path = folder / "codebooks" / name / f"{'-'.join(map(str, rest))}.safetensors"
+    path = codebook_path(folder, key_of(cell))
     return load(path) if path.is_file() else None
 
 

@@ -352,9 +352,8 @@ def _curves(view: View) -> Markup:
         if any(method in p.methods for p in view.panels):
             note = tag("small", " codes with all words") if look.dashed else None
             box = tag("input", type="checkbox", checked=True, data_toggle=method)
-            title, about = tag("span", look.title, note), view.methods.get(method, {})
-            summary = about.get("summary") or about.get("about")
-            legend.append(tag("label", box, charts.legend_mark(look), title, title=summary))
+            title, hint = tag("span", look.title, note), view.methods.get(method, {}).get("summary")
+            legend.append(tag("label", box, charts.legend_mark(look), title, title=hint))
     return _fragment("curves", charts=drawn, legend=legend, numbers=view.wrapped(numbers))
 
 
@@ -364,9 +363,8 @@ def _all_panels(view: View) -> Markup:
         cells: list[Content] = []
         for panel in view.panels:
             if name in panel.maps:
-                limits = charts.y_range(
-                    [p for p in view.panels if p.key.set == panel.key.set], name
-                )
+                alike = [p for p in view.panels if p.key.set == panel.key.set]
+                limits = charts.y_range(alike, name)
                 drawn = chart(panel, name, "columns", view.looks, use="small", limits=limits)
                 heading = tag("h3", panel.title.replace(" coding", ""))
                 cells.append(tag("div", heading, drawn, class_="small"))
