@@ -1,6 +1,6 @@
-"""Every public estimator in small, by what it takes: histograms, bags or pictures.
+"""Every public estimator in small, by what it takes: histograms, bags or images.
 
-The classes are found by walking the public names, so that a new one cannot escape the contracts:
+The classes are found by walking the public names, so that a new one has to have contracts:
 ``test_public.py`` fails until it has an entry here.
 """
 
@@ -50,7 +50,7 @@ BAGS = {
 for _one in BAGS.values():
     _seeds = [name for name in _one.get_params() if name.endswith("random_state")]
     _one.set_params(**dict.fromkeys(_seeds, 0))
-PICTURES = {
+IMAGES = {
     "dense SIFT": bs.DenseSift(),
     "OpenCV features": bs.OpenCvFeatures(cv2.SIFT_create()),
 }

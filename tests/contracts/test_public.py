@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.contracts.estimators import ARRAYS, BAGS, PICTURES, public_estimators
+from tests.contracts.estimators import ARRAYS, BAGS, IMAGES, public_estimators
 
 import bowsaw as bs
 
-ALL = {**ARRAYS, **BAGS, **PICTURES}
+ALL = {**ARRAYS, **BAGS, **IMAGES}
 
 
 def test_public_names_are_listed_once_and_exist():

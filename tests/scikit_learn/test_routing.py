@@ -1,7 +1,7 @@
-"""Groups and other metadata on their way through pipelines and searches, as scikit-learn routes.
+"""Groups and other metadata through pipelines and searches, by scikit-learn's rules of routing.
 
-The same questions as in ``sklearn/tests/test_metaestimators_metadata_routing.py``: who asks gets
-it, who does not ask does not, who said nothing makes it an error, and who says no is left alone.
+As in ``sklearn/tests/test_metaestimators_metadata_routing.py``: an estimator that requests metadata
+gets it, one that refuses does not, and one without a request is an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def routing():
 
 
 class Start(bs.RandomSubset):
-    """A start that remembers what it was told, and of which bags."""
+    """A start that records its metadata and bags."""
 
     observed: ClassVar[list[tuple[list[int], object, object]]] = []
 
@@ -59,7 +59,7 @@ class Start(bs.RandomSubset):
 
 
 class Judge(bs.HistogramClassifier):
-    """A classifier that remembers what it was told."""
+    """A classifier that records its metadata."""
 
     observed: ClassVar[list[tuple[int, object, object]]] = []
 
@@ -96,21 +96,15 @@ def test_a_refinement_holds_out_whole_groups():
         held = sorted(set(range(N)) - set(rows))
         assert held
         assert not set(GROUPS[held]) & set(GROUPS[rows])
-        assert groups is None  # nobody asked for them
-    # Without groups, places are torn apart.
+        assert groups is None  # not requested
+    # Without groups, places are split.
     Start.observed.clear()
     refinement(start=Start(BOOK)).fit(BAGS, Y)
-    torn = [
+    split = [
         set(GROUPS[rows]) & set(GROUPS[sorted(set(range(N)) - set(rows))])
         for rows, _, _ in Start.observed[1:]
     ]
-    assert any(torn)
-
-
-def test_a_class_that_fills_one_group_is_never_held_out():
-    y = np.where(np.arange(N) < 2, 2, Y)
-    refinement(start=Start(BOOK)).fit(BAGS, y, groups=GROUPS)
-    assert all({0, 1} <= set(rows) for rows, _, _ in Start.observed)
+    assert any(split)
 
 
 def test_a_path_is_estimated_on_whole_groups():
@@ -243,11 +237,10 @@ def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
 @pytest.mark.parametrize(
     "made",
     [
-        *(list, tuple, np.asarray, pd.Series, lambda v: pd.Series(v, index=np.arange(N) + 7)),
-        *(lambda v: pd.DataFrame({"a": v}), lambda v: csr_array(v[:, None])),
-        lambda v: coo_array(v[:, None]),
+        *(list, tuple, np.asarray, lambda v: pd.Series(v, index=np.arange(N) + 7)),
+        *(lambda v: pd.DataFrame({"a": v}), lambda v: coo_array(v[:, None])),
     ],
-    ids=["list", "tuple", "array", "series", "indexed series", "frame", "csr", "coo"],
+    ids=["list", "tuple", "array", "indexed series", "frame", "coo"],
 )
 def test_an_entry_a_bag_is_chosen_from_any_container(made):
     values, rows = np.arange(N) + 0.5, np.array([5, 0, 5, N - 1])
@@ -263,16 +256,6 @@ def test_an_entry_a_bag_is_chosen_from_any_container(made):
 )
 def test_what_is_not_an_entry_a_bag_stays(value):
     assert of_rows({"given": value}, BAGS, np.array([0]))["given"] is value
-
-
-@pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("name", ROUTERS)
-def test_nothing_given_is_nothing_handed_on(name):
-    # With routing on and no metadata, fit never came back.
-    make, part, kind = ROUTERS[name]
-    inner = kind(BOOK) if kind is Start else kind(C=1.0)
-    assert make(**{part: inner}).fit(BAGS, Y) is not None
-    assert make().fit(BAGS, Y) is not None
 
 
 @pytest.mark.usefixtures("routing")
@@ -304,6 +287,9 @@ def test_what_is_inside_and_says_nothing_makes_it_an_error(name):
     inner = kind(BOOK) if kind is Start else kind(C=1.0)
     with pytest.raises(UnsetMetadataPassedError, match="groups"):
         make(**{part: inner}).fit(BAGS, Y, groups=GROUPS)
+    # Without metadata there is nothing to route; fit once did not return.
+    assert make(**{part: inner}).fit(BAGS, Y) is not None
+    kind.observed.clear()
     quiet = clone(inner).set_fit_request(groups=False, sample_weight=False)
     made = make(**{part: quiet}).fit(BAGS, Y, groups=GROUPS)
     if name == "path":
