@@ -1,4 +1,4 @@
-"""The project's promises about itself: its front door, its code, its files."""
+"""The project's promises about itself: its public names, its code, its files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import bowsaw as bs
 from bowsaw import _version
@@ -34,27 +32,14 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_text(encoding="utf-8", errors="replace")
 
 
-# -- the front door --------------------------------------------------------------------------------
+# -- public names ----------------------------------------------------------------------------------
 
 
-def test_public_names_are_sorted_and_all_there():
-    assert list(bs.__all__) == sorted(set(bs.__all__))
-    assert set(bs.__all__) <= set(dir(bs))
-
-
-@pytest.mark.parametrize("name", bs.__all__)
-def test_public_names_are_documented(name):
-    thing = getattr(bs, name)
-    if isinstance(thing, str):
-        assert name == "__version__"
-    else:
-        assert thing.__doc__
-        assert thing.__module__.startswith("bowsaw.")
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(AttributeError, match="no_such_name"):
-        bs.no_such_name
+def test_public_names_are_documented():
+    for name in set(bs.__all__) - {"__version__"}:
+        thing = getattr(bs, name)
+        assert thing.__doc__, name
+        assert thing.__module__.startswith("bowsaw."), name
 
 
 def test_importing_bowsaw_loads_nothing_heavy():
@@ -66,11 +51,11 @@ def test_importing_bowsaw_loads_nothing_heavy():
     assert loaded.stdout.strip() == "[]"
 
 
-def test_version_has_one_home():
+def test_the_version_is_written_once():
     version = _version.__version__
     assert bs.__version__ == version == importlib.metadata.version("bowsaw")
-    homes = [relative(path) for path in MODULES if f'"{version}"' in path.read_text("utf-8")]
-    assert homes == ["src/bowsaw/_version.py"]
+    places = [relative(path) for path in MODULES if f'"{version}"' in path.read_text("utf-8")]
+    assert places == ["src/bowsaw/_version.py"]
     assert f"## [{version}]" in (TOP / "CHANGELOG.md").read_text("utf-8")
     assert f"version: {version}\n" in (TOP / "CITATION.cff").read_text("utf-8")
 
@@ -78,9 +63,14 @@ def test_version_has_one_home():
 # -- the code --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_modules_open_with_what_they_are_for(path):
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+def test_every_module_has_a_docstring():
+    without = [p for p in MODULES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
+    assert without == []
+
+
+def test_packages_have_no_packages_inside():
+    inside = [p for p in (TOP / "src" / "bowsaw").glob("*/*/") if (p / "__init__.py").exists()]
+    assert inside == []
 
 
 def imported_packages(path: Path) -> tuple[set[str], set[str]]:
@@ -126,20 +116,29 @@ def test_the_package_imports_only_what_it_declares():
     assert undeclared == set()
 
 
-@pytest.mark.parametrize("path", TESTS, ids=relative)
-def test_tests_are_left_out_only_where_an_image_set_is_missing(path):
-    if path == TOP / "tests" / "regressions" / "adapter.py":
-        # The mark of a known defect: strict, so that the fix has to remove it.
-        return
+def ways_out(path: Path) -> Iterator[str]:
+    """Yield the statements of a test module that skip or expect a failure, with their reasons."""
     source = path.read_text("utf-8")
-    ways_out = {"skip", "skipif", "skipIf", "skipUnless", "xfail", "importorskip", "SkipTest"}
+    names = {"skip", "skipif", "skipIf", "skipUnless", "xfail", "importorskip", "SkipTest"}
     for statement in ast.parse(source).body:
         used = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
-        if used & ways_out:
-            lines = ast.get_source_segment(source, statement, padded=True)
+        if used & names:
             marks = [ast.unparse(mark) for mark in getattr(statement, "decorator_list", [])]
-            reason = "\n".join([*marks, lines])
-            assert "BOWSAW_SCENE15" in reason or "BOWSAW_CALTECH101" in reason
+            yield "\n".join([*marks, str(ast.get_source_segment(source, statement, padded=True))])
+
+
+def test_tests_are_skipped_only_without_an_image_set_or_on_windows():
+    # In the adapter: the mark of a known defect, strict, so that the fix has to remove it.
+    adapter = TOP / "tests" / "regressions" / "adapter.py"
+    allowed = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101", "skipif(sys.platform == 'win32'")
+    found = [
+        (relative(path), reason)
+        for path in TESTS
+        if path != adapter
+        for reason in ways_out(path)
+        if not any(word in reason.replace('"', "'") for word in allowed)
+    ]
+    assert found == []
 
 
 # -- the files -------------------------------------------------------------------------------------
