@@ -194,7 +194,7 @@ def test_normal_use_converges_on_the_whole_grid():
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"mapping": "log"}, r"mapping must be one of \['sqrt', 'raw'\]; got 'log'"),
+        ({"mapping": "log"}, r"mapping must be .*; got 'log'"),
         ({"C": 0}, 'C must be a finite number above 0 or "auto"; got 0'),
         ({"C": "best"}, "got 'best'"),
         ({"C": float("inf")}, "got inf"),
@@ -222,7 +222,7 @@ def test_bad_data_are_named():
         HistogramClassifier().fit(X, y, X)
     with pytest.raises(DataError, match="X_validation is missing"):
         HistogramClassifier().fit(X, y, None, y)
-    with pytest.raises(DataError, match=r"one entry a row of X_validation \(60\)"):
+    with pytest.raises(DataError, match=r"one entry per row of X_validation \(60\)"):
         HistogramClassifier().fit(X, y, X, y[:4])
     with pytest.raises(DataError, match="which y does not"):
         HistogramClassifier().fit(X[:40], y[:40], X, y)

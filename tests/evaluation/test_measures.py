@@ -47,7 +47,7 @@ def test_equal_to_counting_one_by_one(pairs):
         ([0, -1], [0, 0], "between 0 and 2"),
         ([0, 1], [0, 7], "y_pred must lie"),
         ([0, 1], [0], "one length; got 2 and 1"),
-        ([0.5], [0], "whole numbers"),
+        ([0.5], [0], "integers"),
         ([[0]], [[0]], "shape"),
         ([], [], "y_true is empty"),
     ],

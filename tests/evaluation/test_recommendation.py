@@ -9,8 +9,8 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.evaluation import recommendation
-from bowsaw.evaluation.recommendation import (
+from bowsaw.evaluation import path as recommendation
+from bowsaw.evaluation.path import (
     Recommendation,
     SizeEstimate,
     deal,
@@ -119,7 +119,7 @@ def test_a_recommendation_is_a_sentence_with_its_error_bars():
     book = bs.Codebook(np.eye(3))
     text = str(Recommendation(**TABLE[1]._asdict(), ms_per_image=1.234, codebook=book))
     assert text == (
-        "50 words (200 bytes, 1.23 ms an image): accuracy 0.710 ± 0.020 by cross-validation, "
+        "50 words (200 bytes, 1.23 ms per image): accuracy 0.710 ± 0.020 by cross-validation, "
         "0.010 ± 0.004 above the full codebook (± one standard error)."
     )
     text = str(Recommendation(**TABLE[2]._asdict(), ms_per_image=1.234, codebook=book))

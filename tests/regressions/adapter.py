@@ -14,7 +14,7 @@ from tests.report.made_run import made_run
 
 import bowsaw as bs
 from bowsaw.errors import BowsawError, FormatError, ParameterError
-from bowsaw.evaluation.recommendation import SizeEstimate
+from bowsaw.evaluation.path import SizeEstimate
 from bowsaw.report.summary import differences, panels_of
 from bowsaw.scores._beta_kernel import beta_entropy
 from bowsaw.scores.base import Score

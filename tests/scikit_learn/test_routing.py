@@ -22,7 +22,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 import bowsaw as bs
 import bowsaw.selection.refinement
 from bowsaw.errors import DataError, MismatchError, ParameterError
-from bowsaw.evaluation.recommendation import deal
+from bowsaw.evaluation.path import deal
 from bowsaw.selection.holdout import N_PARTS, check_groups
 from bowsaw.selection.routing import of_rows
 

@@ -379,7 +379,10 @@ def _run(
 
         save_time()
         for name, start in starts.items():
-            start.collection.write_samples(folder / "samples" / f"{name}.npz", start.sample_rows())
+            # The page shows the lowest split, and answers belong to its images.
+            if all(key.split >= first for key in done if key.set == name):
+                path = folder / "samples" / f"{name}.npz"
+                start.collection.write_samples(path, start.sample_rows())
         try:
             groups = [list(group) for _, group in groupby(left, lambda key: key[:4])]
             measure_groups(experiment, groups, min(n_workers, max(len(groups), 1)), write)

@@ -1,1 +1,14 @@
-"""How good a codebook is."""
+"""Evaluation: the classifier, its measures, leaks, significance, and the path of sizes."""
+
+from bowsaw.evaluation.classifier import HistogramClassifier
+from bowsaw.evaluation.measures import class_accuracies, confusion, mean_class_accuracy
+from bowsaw.evaluation.path import PruningPath, Recommendation
+
+__all__ = [
+    "HistogramClassifier",
+    "PruningPath",
+    "Recommendation",
+    "class_accuracies",
+    "confusion",
+    "mean_class_accuracy",
+]

@@ -1,35 +1,32 @@
 r"""A linear support vector machine for histograms, with its C chosen.
 
-The problem: a codebook is judged by how well a plain linear classifier does on its histograms. The
-classifier must then be no excuse. Two things decide more than the codebook does when they are left
-to luck, and both are settled here:
+A codebook is judged by how well a linear classifier does on its histograms. Two settings would
+otherwise decide more than the codebook:
 
-- **Scale.** A histogram of 1000 words has a norm near .05, and C means something else for each
-  codebook size. So the mapped training rows are divided by their mean norm (``scale_``); the
-  solver then converges in tens of steps, and one grid of C serves every size.
-- **C.** It is chosen on images that nothing was fitted to: validation rows when they are given (the
-  codebook's own images, whose labels no selection of words has seen), else stratified
-  cross-validation inside the training rows. The C with the best *mean per-class* accuracy wins, and
-  of equally good ones the smallest, the one that trusts the training rows least.
+- **Scale.** A histogram of 1000 words has a norm near 0.05, so the same C means something else for
+  each size. The mapped training rows are divided by their mean norm (``scale_``); the solver then
+  converges in tens of steps, and one grid of C serves every size.
+- **C** is chosen on images that nothing was fitted to: validation rows when they are given (the
+  codebook's own images, whose labels no selection of words has seen), else by stratified
+  cross-validation inside the training rows. The C with the best *mean per-class* accuracy wins, of
+  equally good ones the smallest.
 
-One machine a class (one against the rest) with squared hinge loss, for labels
+One linear machine per class (one against the rest) with squared hinge loss, for labels
 :math:`t_i = \pm 1` and rows :math:`x_i`:
 
 .. math:: \min_{w, b}\ \tfrac12 (\|w\|^2 + b^2) + C \sum_i \max(0, 1 - t_i (w x_i + b))^2
 
-It is solved in the primal by liblinear's trust-region Newton method: on histograms of the benchmark
-images it took 4 to 60 steps with 1000 and 3000 words and up to 340 with 50, where the dual
-coordinate method, with 50 words and a large C, was still not done after 20 000. It draws no random
-numbers, so ``random_state`` only deals rows to folds. A pass over the default grid, 15 classes × 50
-images × 1000 words, takes three to six seconds on one core.
+It is solved in the primal by liblinear's trust-region Newton method, in 4 to 340 steps on the
+benchmark images (the dual coordinate method, with 50 words and a large C, needed more than 20 000).
+It draws no random numbers, so ``random_state`` only assigns rows to folds. A pass over the default
+grid, 15 classes × 50 images × 1000 words, takes three to six seconds on one core.
 
-Where rows are dense and longer than they are many (soft codes with 5000 words), the rows are first
-rotated into the space that they span, which has only ``n_rows`` dimensions. Norms and products stay
-as they are, the best ``w`` lies in that space, so it is the same problem and only smaller.
+Dense rows that are longer than they are many (soft codes with 5000 words) are first rotated into
+the space that they span, which has ``n_rows`` dimensions. Norms and products stay the same, and the
+best ``w`` lies in that space.
 
-The square root of a histogram makes the linear kernel the Bhattacharyya coefficient and keeps
-frequent words from drowning the others. It is signed, so that rows with negative entries (which no
-histogram has) are mapped too, and oddly: ``-x`` to minus the map of ``x``.
+The square root of a histogram makes the linear kernel the Bhattacharyya coefficient and reduces the
+weight of frequent words. It is signed, so that negative entries are mapped too.
 """
 
 from __future__ import annotations
@@ -59,7 +56,7 @@ from bowsaw.selection.holdout import (
     check_groups,
     n_groups_of,
 )
-from bowsaw.validation import check_int
+from bowsaw.validation import check_choice, check_int
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -67,17 +64,15 @@ Labels = NDArray[np.int64]
 Mapped = Literal["sqrt", "raw"]
 MAPPINGS: tuple[Mapped, ...] = ("sqrt", "raw")
 CALLED: dict[str, str] = {"sqrt": "square-rooted", "raw": "raw"}
-"""What readers are told of histograms so mapped."""
+"""Names of the mappings for readers."""
 
 DEFAULT_GRID = tuple(4.0**k for k in range(-3, 8))
-"""From 1/64 to 16384, a factor 4 apart; a factor 2 chose no better. With validation rows and 50,
-1000 and 3000 words, C was 1/4 to 16 on 15-Scenes and 1 to 64 on Caltech-10, where accuracy is a
-plateau from 1 up and 4096 won once. Histograms flattened with 98 % of their mean, to stand for flat
-soft codes, needed 1024 to 4096. On a plateau, cross-validation may pick the upper end by chance."""
+"""From 1/64 to 16384, a factor 4 apart; a factor 2 chose no better. With 50, 1000 and 3000 words, C
+was 1/4 to 16 on 15-Scenes and 1 to 64 on Caltech-10; flat soft codes need 1024 to 4096."""
 
 
 class _Machine(NamedTuple):
-    """One trained machine a class; for two classes a single one."""
+    """One trained machine per class; for two classes a single one."""
 
     coef: Floats
     intercept: Floats
@@ -100,7 +95,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     mapping : {"sqrt", "raw"}, default="sqrt"
         What is done to each entry first: its (signed) square root, or nothing.
     C : float or "auto", default="auto"
-        The price of an error; "auto" chooses it from ``grid``.
+        The weight of errors; "auto" chooses it from ``grid``.
     grid : sequence of float, optional
         The values of C to choose from; 4⁻³, 4⁻², … 4⁷ by default.
     cv : int, default=5
@@ -112,7 +107,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     n_jobs : int, optional
         Threads that share the grid. The result is the same with any number of them.
     random_state : int, RandomState or None
-        Deals rows to the folds; nothing else is random.
+        Assigns rows to the folds; nothing else is random.
 
     Attributes
     ----------
@@ -169,8 +164,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     def validate(self) -> list[float]:
         """Raise a ParameterError when a parameter is out of range; return the grid, rising."""
-        if self.mapping not in MAPPINGS:
-            raise ParameterError(f"mapping must be one of {list(MAPPINGS)}; got {self.mapping!r}.")
+        check_choice(self.mapping, "mapping", MAPPINGS)
         if self.C != "auto":
             _positive(self.C, "C", ' or "auto"')
         for name, least in (("cv", 2), ("max_iter", 1)):
@@ -196,7 +190,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Histograms, one a row.
+            Histograms, one per row.
         y : array-like of shape (n_samples,)
             Their classes.
         X_validation : array-like of shape (n_validation, n_features), optional
@@ -204,8 +198,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         y_validation : array-like of shape (n_validation,), optional
             Their classes, each one of ``y``'s.
         groups : array-like of shape (n_samples,), optional
-            What belongs together, such as photographs of one place: no group is on both sides of a
-            fold of the cross-validation that chooses C. Not used where there is none.
+            Rows that belong together, such as images of one place: no group is on both sides of a
+            fold of the cross-validation that chooses C.
 
         Returns
         -------
@@ -243,7 +237,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             self.coef_, self.intercept_, self.n_iter_ = machine
         if self.n_iter_ >= self.max_iter:
             warnings.warn(
-                f"the machine with C = {self.C_:g} was not done after max_iter = {self.max_iter} "
+                f"the machine with C = {self.C_:g} did not converge in max_iter = {self.max_iter} "
                 "steps; its weights are rough. Raise max_iter or tol, or ask for a smaller C.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -256,7 +250,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Histograms, one a row.
+            Histograms, one per row.
 
         Returns
         -------
@@ -272,7 +266,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Histograms, one a row.
+            Histograms, one per row.
 
         Returns
         -------
@@ -305,8 +299,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         names = np.asarray(y_validation)
         if names.shape != (len(held),):
             raise DataError(
-                f"y_validation must have one entry a row of X_validation ({len(held)}); got shape "
-                f"{names.shape}."
+                f"y_validation must have one entry per row of X_validation ({len(held)}); got "
+                f"shape {names.shape}."
             )
         unknown = ~np.isin(names, self.classes_)
         if unknown.any():

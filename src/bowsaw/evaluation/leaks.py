@@ -1,14 +1,14 @@
-"""Test images must not teach: whether a given codebook has seen them.
+"""Leaks: whether a given codebook has seen test images.
 
 A codebook knows the digests of the images that its words were learned from, and bags know those of
 their images. A test image whose digest the codebook knows is a leak, with two exceptions:
 
-- a picture that the collection holds twice (15-Scenes has eighteen such pairs) may fall both in the
+- an image that the collection holds twice (15-Scenes has eighteen such pairs) may fall both in the
   test part and in another part of the *same* split. A codebook trained on that other part has done
-  nothing wrong, so a digest that the split's own codebook or training images carry is let pass;
+  nothing wrong, so digests of the split's own codebook or training images are allowed;
 - digest 0 stands for a file that could not be read, whose bag is empty.
 
-What cannot be checked is not waved through in silence: it gives a warning.
+What cannot be checked gives a warning.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """How often a classifier is right, class by class.
 
-Classes have very different numbers of test images (from 10 to 700 in the benchmarks), so the share
-of right answers over all images would mostly tell how the largest class fares. Here every class
-counts the same: the mean over classes of each class's own share. A class without images has no
-share and does not enter the mean.
-
-Labels are whole numbers from 0 to ``n_classes - 1``; rows of a confusion matrix are the true
-classes, columns the predicted ones.
+Classes have very different numbers of test images (from 10 to 700 in the benchmarks), so the
+accuracy over all images mostly describes the largest class. Here every class counts the same: the
+mean of the accuracies per class. A class without images does not enter the mean. Labels are
+integers from 0 to ``n_classes - 1``.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from bowsaw.errors import DataError
 
 
 def confusion(y_true: ArrayLike, y_pred: ArrayLike, n_classes: int) -> NDArray[np.int64]:
-    """Count how often each class was taken for each.
+    """Count how often each class was predicted as each.
 
     Parameters
     ----------
@@ -30,7 +27,7 @@ def confusion(y_true: ArrayLike, y_pred: ArrayLike, n_classes: int) -> NDArray[n
     Returns
     -------
     ndarray of int64, shape (n_classes, n_classes)
-        Entry ``[i, j]``: items of class ``i`` that were taken for class ``j``.
+        Entry ``[i, j]``: items of class ``i`` that were predicted as class ``j``.
 
     Examples
     --------
@@ -49,7 +46,7 @@ def confusion(y_true: ArrayLike, y_pred: ArrayLike, n_classes: int) -> NDArray[n
 
 
 def class_accuracies(matrix: ArrayLike) -> NDArray[np.float64]:
-    """Return each class's share of right answers, NaN for a class without items.
+    """Return the accuracy per class, NaN for a class without items.
 
     Parameters
     ----------
@@ -74,7 +71,7 @@ def class_accuracies(matrix: ArrayLike) -> NDArray[np.float64]:
 
 
 def mean_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike, n_classes: int) -> float:
-    """Return the mean, over the classes that occur in ``y_true``, of their shares of right answers.
+    """Return the mean, over the classes that occur in ``y_true``, of their accuracies.
 
     Parameters
     ----------
@@ -107,7 +104,7 @@ def _labels(values: ArrayLike, n_classes: int, name: str) -> NDArray[np.int64]:
         labels = labels.astype(np.int64)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
-            f"{name} must be a list of whole numbers; got {labels.dtype} of shape {labels.shape}. "
+            f"{name} must be a list of integers; got {labels.dtype} of shape {labels.shape}. "
             "Number the classes from 0."
         )
     if labels.size and not 0 <= labels.min() <= labels.max() < n_classes:

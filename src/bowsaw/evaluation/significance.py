@@ -1,9 +1,9 @@
 """Whether one method is better than another, when the splits overlap.
 
-Accuracies over random splits of one collection are no independent draws: the training images of
-two splits overlap, and so do their test images. The plain t statistic then finds differences that
-are not there. Nadeau and Bengio (2003) correct its variance: for J splits with n_train and n_test
-images, and differences d of mean d̄ and variance s²,
+Accuracies on random splits of one collection are not independent: training and test images of two
+splits overlap. The plain t statistic then finds differences that do not exist. Nadeau and Bengio
+(2003) correct its variance: for J splits with n_train and n_test images, and differences d of mean
+d̄ and variance s²,
 
     t = d̄ / √((1/J + n_test / n_train) s²),  with J − 1 degrees of freedom.
 
@@ -35,7 +35,7 @@ class Comparison:
     t : float
         ``mean / error``.
     p : float
-        The chance of such a t or a larger one, were the first method no better: one-sided.
+        Probability of a lead this large by chance: one-sided.
     """
 
     mean: float
@@ -79,7 +79,7 @@ def compare(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> C
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """Return p values corrected for being several, in the order given.
+    """Return p values corrected for several comparisons, in the order given.
 
     Examples
     --------
