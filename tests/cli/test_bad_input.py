@@ -154,9 +154,9 @@ evaluate s --codebook missing.sft                | Format    | is not a file
 evaluate s --codebook other.safetensors PARTS    | Mismatch  | was trained
 evaluate s --perplexity 3                        | Parameter | belongs to soft coding
 compare empty -o run                             | Data      | no class folders
-compare junk -o run                              | Data      | of 1 class, and a comparison needs at
+compare junk -o run                              | Data      | has 1 class, and a comparison needs
 compare s -o file                                | Parameter | the output file is a file
-compare tiny -o tiny/run                         | Parameter | would lie among the images of tiny
+compare s -o s/run                               | Parameter | would lie among the images of s
 compare s -o full                                | Parameter | holds notes.txt and no run
 compare s -o run --words 9 --sizes 9             | Parameter | below that of every full
 compare s -o run --sizes ten                     | Parameter | an integer of at least 1; got 'ten'

@@ -11,8 +11,7 @@ import shlex
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,16 @@ from bowsaw.cli.extract import image_folder
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import Step, compare, plan
 from bowsaw.comparison.methods import DEFAULT, METHODS
-from bowsaw.comparison.records import Cell
+from bowsaw.comparison.records import Cell, Run
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.formatting import format_count, format_seconds
 from bowsaw.images.folder import PRESETS
 from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import color_system, live_display
 from bowsaw.report.page import write_page
-from bowsaw.store import Store, extract
+from bowsaw.store import extract
 from bowsaw.store.catalog import CATALOG_NAME
 
 EXAMPLE = (
@@ -50,65 +49,37 @@ MAX_WORKERS = 8
 
 Panel = tuple[str, str, int]
 """Set, coding and full words."""
-Means = dict[Panel, dict[tuple[str, int], list[float]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "images",
-        metavar="IMAGES",
-        help="a folder with one sub-folder per class, or a store made by bowsaw extract",
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="RUN", help="the folder of records and page"
-    )
-    numbers, names = opt.comma_list(opt.int_from(1)), opt.comma_list(str)
-    for flag, kind, values, text in (
-        ("--words", numbers, [opt.default(compare, "n_words")], "sizes of the full codebooks"),
-        ("--sizes", numbers, opt.default(compare, "sizes"), "how many words to keep"),
-        ("--coding", names, [opt.default(compare, "coding")], "hard, soft or both"),
-        ("--methods", names, DEFAULT, f"among {', '.join(METHODS)}; full always is"),
+    text = "a folder with one sub-folder per class, or a store made by bowsaw extract"
+    parser.add_argument("images", metavar="IMAGES", help=text)
+    text = "the folder of records and page"
+    parser.add_argument("-o", "--output", required=True, metavar="RUN", help=text)
+    integers, names = opt.comma_list(opt.int_from(1)), opt.comma_list(str)
+    for flag, name, kind, values, text in (
+        ("--words", "n_words", integers, [opt.default(compare, "n_words")], "full codebooks"),
+        ("--sizes", "sizes", integers, opt.default(compare, "sizes"), "how many words to keep"),
+        ("--coding", "coding", names, [opt.default(compare, "coding")], "hard, soft or both"),
+        ("--methods", "methods", names, DEFAULT, f"among {', '.join(METHODS)}; full always is"),
     ):
-        parser.add_argument(
-            flag,
-            type=kind,
-            default=list(values),
-            metavar="A,B",
-            help=f"{text} (default: {','.join(map(str, values))})",
-        )
-    parser.add_argument(
-        "--splits",
-        type=opt.int_from(1),
-        default=opt.default(compare, "n_splits"),
-        metavar="N",
-        help="number of random splits (default: %(default)s)",
+        opt.add(parser, flag, kind, text, ",".join(map(str, values)), dest=name, metavar="A,B")
+    opt.add_from(
+        parser,
+        compare,
+        ("--splits", "n_splits", opt.int_from(1), "number of random splits"),
+        ("--sharpness", "sharpness", opt.number, "of soft coding"),
     )
-    parser.add_argument(
-        "--sharpness",
-        type=opt.number,
-        default=opt.default(compare, "sharpness"),
-        metavar="S",
-        help="of soft coding (default: %(default)s)",
+    opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
+    text = "keep no patch and no image in the page; words are drawn as glyphs"
+    opt.add(parser, "--no-pixels", bool, text)
+    text = (
+        "processes that share the threads and measure cells in parallel; any number gives the same "
+        f"records (default: one per thread, at most {MAX_WORKERS})"
     )
-    parser.add_argument(
-        "--preset", choices=sorted(PRESETS), help="a known collection: selects its classes"
-    )
-    parser.add_argument(
-        "--no-pixels",
-        action="store_true",
-        help="keep no patch and no image in the page; words are drawn as glyphs",
-    )
-    parser.add_argument(
-        "--workers",
-        type=opt.int_from(1),
-        metavar="N",
-        help="processes that share the threads and measure cells in parallel; any number gives "
-        f"the same records (default: one per thread, at most {MAX_WORKERS})",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="start again where the folder holds a run"
-    )
+    opt.add(parser, "--workers", opt.int_from(1), text)
+    opt.add_overwrite(parser)
     opt.add_jobs(parser, compare)
     opt.add_split_sizes(parser)
 
@@ -116,33 +87,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(command: Command) -> None:
     """Measure all cells, write the page and print the accuracies."""
     options = command.options
-    settings = {
-        "n_words": options.words,
-        "sizes": options.sizes,
-        "coding": options.coding,
-        "methods": options.methods,
-        "n_splits": options.splits,
-        "sharpness": options.sharpness,
-    }
-    # A wrong plan is refused before images are read.
+    names = ("n_words", "sizes", "coding", "methods", "n_splits", "sharpness")
+    settings = {name: getattr(options, name) for name in names}
+    # Wrong settings are refused before images are read.
     plan([], **settings)
-    folder = check_folder(options.output, options.images)
-    found = read_collection(command, options.images, folder)
-    with watch_cells(command) as watcher:
+    collection = _read_collection(command)
+    folder = Path(options.output)
+    watcher = Watcher(command)
+    with live_display(watcher.live):
         result = compare(
-            found,
+            collection,
             folder,
             seed=options.seed,
             raw=None,
             n_jobs=options.jobs,
-            overwrite=options.overwrite,
             n_workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
+            overwrite=options.overwrite,
             command=shlex.join(["bowsaw", *options.typed]),
             on_cell=watcher,
             **settings,
         )
     page = write_page(folder)
-    print_tables(command, result.cells)
+    print_tables(command, result)
     command.status("")
     command.status(
         f"{format_count(len(result.cells), 'cell')} in {folder}; the page: {page}; the descriptors "
@@ -150,81 +116,71 @@ def run(command: Command) -> None:
     )
 
 
-# -- the data ------------------------------------------------------------------------------------
-
-
-def check_folder(path: str, source: str) -> Path:
-    """Return the folder of a run, not made yet, or raise a ParameterError."""
-    target = Path(path)
-    if target.exists() and not target.is_dir():
-        raise ParameterError(f"the output {path} is a file. Name a folder.")
-    if target.resolve().is_relative_to(Path(source).resolve()):
-        raise ParameterError(
-            f"the output {path} would lie among the images of {source} and be taken for a class. "
-            "Choose a folder beside them."
-        )
-    if target.is_dir() and not (target / "run.json").exists():
-        others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
-        if others:
-            raise ParameterError(
-                f"the folder {path} holds {printable(others[0])} and no run. Choose another output."
-            )
-    return target
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ParameterError(
-            f"the folder {folder} cannot be made ({error.strerror}). Choose another output."
-        ) from error
-    opt.check_writable(folder)
-
-
-def read_collection(command: Command, source: str, folder: Path) -> Collection:
-    """Return a set of images."""
-    options = command.options
-    name = Path(source).resolve().name.removesuffix(".store") or "images"
-    root: Path | None = None
-    begin = time.perf_counter()
-    if (Path(source) / CATALOG_NAME).exists():
-        store = Store(source)
-        _make_folder(folder)
+def _read_collection(command: Command) -> Collection:
+    """Return the images of a store, or of a folder after extraction into the run's folder."""
+    options, begin = command.options, time.perf_counter()
+    source, root = Path(options.images), None
+    name = source.resolve().name.removesuffix(".store") or "images"
+    if (source / CATALOG_NAME).exists():
+        reason = "the images are in a store already. Leave it out"
+        opt.refuse_options(options, ("preset", "no_pixels"), reason)
+        store = opt.open_store(options.images)
+        opt.check_folder(options.output, options.images)
     else:
-        root = Path(source)
-        images = image_folder(source, options.preset)
-        _check_classes(source, len(images.classes))
+        images = image_folder(options.images, options.preset)
+        if len(images.classes) < 2:
+            raise DataError(
+                f"{options.images} has 1 class, and a comparison needs at least 2. Give a folder "
+                "with one sub-folder per class."
+            )
         # Images that cannot be used make it fewer; that is checked again after reading them.
-        split_by_class(
-            images.y, images.classes, codebook=options.train_codebook, train=options.train
-        )
-        _make_folder(folder)
+        sizes = {"codebook": options.train_codebook, "train": options.train}
+        split_by_class(images.y, images.classes, **sizes)
+        folder = opt.check_folder(options.output, options.images)
         classes = format_count(len(images.classes), "class", "classes")
         command.note(f"{name}: {format_count(len(images), 'file')} in {classes}")
         place = folder / "work" / f"{name}.store"
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(exist_ok=True)
         store = extract(images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet)
-    _check_classes(source, len(np.unique(store.y)))
+        root = None if options.no_pixels else source
     return Collection.from_store(
         store,
         name,
         codebook_images=options.train_codebook,
         train=options.train,
-        images=None if options.no_pixels else root,
+        images=root,
         extract_seconds=round(time.perf_counter() - begin, 2),
     )
 
 
-def _check_classes(source: str, n_classes: int) -> None:
-    if n_classes < 2:
-        raise DataError(
-            f"{source} has usable images of {format_count(n_classes, 'class', 'classes')}, and a "
-            "comparison needs at least 2. Give a folder with one sub-folder per class."
-        )
-
-
 # -- the tables ----------------------------------------------------------------------------------
+
+
+class Means:
+    """Mean accuracies of cells, panel by panel."""
+
+    def __init__(self, methods: Mapping[str, Any]) -> None:
+        self._methods = methods
+        self.panels: dict[Panel, dict[tuple[str, int], list[float]]] = {}
+
+    def add(self, cell: Cell) -> Panel:
+        """Add a cell and return its panel."""
+        panel = (cell["set"], cell["coding"], cell["full_words"])
+        found = self.panels.setdefault(panel, defaultdict(list))
+        found[cell["method"], cell["size"]].append(cell["results"]["sqrt"]["accuracy"])
+        return panel
+
+    def table(self, panel: Panel) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the rows of a panel: a method's title, its coding, its means."""
+        found = self.panels[panel]
+        whole = ("full", "given")
+        sizes = sorted({size for method, size in found if method not in whole})
+        rows = []
+        for name, method in self._methods.items():
+            means = [_mean(found.get((name, size), [])) for size in sizes]
+            if name not in whole and any(means):
+                rows.append([method["title"], method["codes_with"], *means])
+        return ["words kept", "codes with", *map(str, sizes)], rows
 
 
 class Watcher:
@@ -232,23 +188,19 @@ class Watcher:
 
     def __init__(self, command: Command) -> None:
         self._command = command
-        self._means: Means = {}
+        self._means = Means({name: method.record() for name, method in METHODS.items()})
         self._last: tuple[Any, ...] | None = None
-        self.live: Live | None = None
         self._begin = time.perf_counter()
+        self.live: Live | None = None
         if not command.quiet and sys.stderr is not None and sys.stderr.isatty():
             console = Console(stderr=True, color_system=color_system())
             self.live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __call__(self, step: Step) -> None:
         """Show one more cell."""
-        cell = step.cell
-        panel = _collect(self._means, cell)
-        progress = f"{step.n_done} of {step.n_cells} cells"
-        if step.seconds_left is not None and step.n_done < step.n_cells:
-            progress += f", about {format_seconds(step.seconds_left)} left"
+        panel = self._means.add(step.cell)
         if self.live is not None:
-            header, rows = _rows(self._means[panel])
+            header, rows = self._means.table(panel)
             # Text, not markup: a set may be named "[old]".
             table = Table(box=None, pad_edge=False, title=Text(_title(panel)))
             table.title_justify = table.caption_justify = "left"
@@ -257,56 +209,38 @@ class Watcher:
             for row in rows:
                 table.add_row(row[0], *row[2:])
             seconds = format_seconds(time.perf_counter() - self._begin)
-            table.caption = Text(f"{progress}, {seconds} so far")
+            table.caption = Text(f"{progress_text(step)}, {seconds} so far")
             self.live.update(table)
-        elif (*panel, cell["split"]) != self._last:
-            self._last = (*panel, cell["split"])
-            self._command.note(f"{_title(panel)}, split {cell['split']} ({progress})")
+        elif (*panel, step.cell["split"]) != self._last:
+            self._last = (*panel, step.cell["split"])
+            split = f"split {step.cell['split']} ({progress_text(step)})"
+            self._command.note(f"{_title(panel)}, {split}")
 
 
-@contextmanager
-def watch_cells(command: Command) -> Iterator[Watcher]:
-    """Show cells inside the block: pass the value as ``on_cell``."""
-    watcher = Watcher(command)
-    with live_display(watcher.live):
-        yield watcher
+def progress_text(step: Step) -> str:
+    """Return how many cells are done, and the time left."""
+    text = f"{step.n_done} of {step.n_cells} cells"
+    if step.seconds_left is not None and step.n_done < step.n_cells:
+        text += f", about {format_seconds(step.seconds_left)} left"
+    return text
 
 
-def print_tables(command: Command, cells: Sequence[Cell]) -> None:
+def print_tables(command: Command, run: Run) -> None:
     """Print the mean accuracy of each method and size, panel by panel."""
-    means: Means = {}
-    for cell in cells:
-        _collect(means, cell)
-    for number_, (panel, found) in enumerate(means.items()):
-        if number_:
+    means = Means(run.about["methods"])
+    for cell in run.cells:
+        means.add(cell)
+    for i, (panel, found) in enumerate(means.panels.items()):
+        if i:
             command.result()
         command.result(_title(panel))
-        header, rows = _rows(found)
-        command.table(rows, header)
-        full = found.get(("full", panel[2]), [])
-        if full:
-            command.result(f"all {panel[2]:,} words: {_mean(full)}")
-
-
-def _collect(means: Means, cell: Cell) -> Panel:
-    panel = (cell["set"], cell["coding"], cell["full_words"])
-    found = means.setdefault(panel, defaultdict(list))
-    found[cell["method"], cell["size"]].append(cell["results"]["sqrt"]["accuracy"])
-    return panel
-
-
-def _rows(found: dict[tuple[str, int], list[float]]) -> tuple[list[str], list[list[str]]]:
-    sizes = sorted({size for method, size in found if method != "full"})
-    rows = [
-        [
-            METHODS[method].title,
-            METHODS[method].codes_with,
-            *(_mean(found.get((method, size), [])) for size in sizes),
-        ]
-        for method in METHODS
-        if method != "full" and any((method, size) in found for size in sizes)
-    ]
-    return ["words kept", "codes with", *map(str, sizes)], rows
+        header, rows = means.table(panel)
+        if rows:
+            command.table(rows, header)
+        for name, text in (("full", "all"), ("given", "the given")):
+            accuracy = _mean(found.get((name, panel[2]), []))
+            if accuracy:
+                command.result(f"{text} {panel[2]:,} words: {accuracy}")
 
 
 def _title(panel: Panel) -> str:
@@ -321,5 +255,5 @@ def _title(panel: Panel) -> str:
     return printable(f"{name}, {coding} coding, from {full_words:,} words")
 
 
-def _mean(values: list[float]) -> str:
+def _mean(values: Sequence[float]) -> str:
     return f"{np.mean(values):.3f}" if values else ""

@@ -323,6 +323,29 @@ def check_writable(folder: Path) -> None:
         ) from error
 
 
+def check_folder(path: str, source: str) -> Path:
+    """Make and return the folder of a run of these images, or raise a ParameterError."""
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise ParameterError(f"the output {path} is a file. Name a folder.")
+    if target.resolve().is_relative_to(Path(source).resolve()):
+        raise ParameterError(
+            f"the output {path} would lie among the images of {source} and be taken for a class. "
+            "Choose a folder beside them."
+        )
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"the folder {path} cannot be made ({error.strerror}). Choose another output."
+        ) from error
+    others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
+    if others and not (target / "run.json").exists():
+        raise ParameterError(f"the folder {path} holds {others[0]} and no run. Choose another.")
+    check_writable(target)
+    return target
+
+
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
     """Add ``--overwrite``, which starts again where a checkpoint could be continued."""
     text = "start again, even if an interrupted run of this output could be continued"

@@ -28,9 +28,9 @@ def run(command: Command) -> None:
     options = command.options
     if options.output:
         check_output(options.output, ".html")
-    cells = read_run(options.run).cells
+    found = read_run(options.run)
     page = write_page(options.run, options.output)
     if not command.quiet:
-        print_tables(command, cells)
+        print_tables(command, found)
         command.status("")
     command.status(f"{page}: {format_bytes(Path(page).stat().st_size)}")
