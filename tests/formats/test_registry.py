@@ -1,5 +1,4 @@
-"""The front door of formats: the bytes choose a reader, the name a writer, and nothing is lost
-without a word."""
+"""The bytes select a reader, the name a writer; damage and vocabulary trees are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +6,9 @@ import gzip
 import io
 import pickle
 import shutil
+import struct
 
+import cv2
 import joblib
 import numpy as np
 import pytest
@@ -45,9 +46,6 @@ def files(book, tmp_path_factory):
     return found
 
 
-# -- there and back --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("end", ENDS)
 def test_words_come_back_to_the_bit(book, files, end):
     again = load(files[end])
@@ -61,19 +59,18 @@ def test_words_come_back_to_the_bit(book, files, end):
         assert not load(files[end], scale=512).scale_is_unknown
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_what_is_lost_is_known_before(book, end):
+def test_what_is_lost_is_known_before(book):
     everything = ["ids", "scale", "description", "provenance", "trained_on"]
-    assert lost_in(book, f"x{end}") == ([] if end in COMPLETE else everything)
-    assert lost_in(Codebook([[1.0]]), f"x{end}") == []
+    for end in ENDS:
+        assert lost_in(book, f"x{end}") == ([] if end in COMPLETE else everything)
+    assert lost_in(Codebook([[1.0]]), "x.npy") == []
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_the_bytes_decide_and_not_the_name(book, files, end, tmp_path):
-    for name in ("plain", "other.yml", "other.npz", "other.safetensors"):
-        path = tmp_path / name
-        shutil.copy(files[end], path)
-        assert load(path).words.tobytes() == book.words.tobytes()
+    for name in ("plain", "other.yml"):
+        shutil.copy(files[end], tmp_path / name)
+        assert load(tmp_path / name).words.tobytes() == book.words.tobytes()
 
 
 def test_names_count_without_capitals(book, tmp_path):
@@ -88,9 +85,6 @@ def test_a_name_decides_where_bytes_say_nothing():
     with pytest.raises(FormatError, match=r"vocabulary of a known format\. Known are \.safe"):
         read(io.BytesIO(old), "old")
     assert reader_of(io.BytesIO(old), "old") is None
-
-
-# -- foreign safetensors ---------------------------------------------------------------------------
 
 
 def test_the_matrix_of_a_foreign_safetensors_file_is_read(tmp_path):
@@ -121,9 +115,11 @@ class Trap:
         return (pytest.fail, ("a pickle was opened",))
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-@pytest.mark.parametrize("name", ["words", "words.safetensors", "words.mat", "words.npz"])
-def test_a_pickle_is_refused_by_its_bytes(tmp_path, protocol, name):
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [("words", 2), ("words.safetensors", 3), ("words.mat", 4), ("words.npz", 5)],
+)
+def test_a_pickle_is_refused_by_its_bytes(tmp_path, name, protocol):
     path = tmp_path / name
     path.write_bytes(pickle.dumps(Trap(), protocol))
     with pytest.raises(FormatError, match=r"can run any code.*from_sklearn\(joblib\.load\("):
@@ -143,9 +139,11 @@ def test_a_pickle_is_refused_by_its_name(tmp_path):
         load(tmp_path / "k.gz")
 
 
-def test_what_is_not_there_and_what_is_unknown_is_told(tmp_path):
+def test_missing_and_unknown_files_are_refused(tmp_path):
     for missing in (tmp_path / "no.npy", tmp_path, "no\0pe"):
-        with pytest.raises(FormatError, match="is not a file"):
+        with pytest.raises(
+            FormatError, match=r"is not a file. Make a codebook with 'bowsaw train'"
+        ):
             load(missing)
     (tmp_path / "notes.txt").write_text("words")
     with pytest.raises(FormatError, match=r"notes\.txt is not a vocabulary of a known format"):
@@ -154,33 +152,39 @@ def test_what_is_not_there_and_what_is_unknown_is_told(tmp_path):
         save(Codebook([[1.0]]), "x.txt")
 
 
-def test_a_remedy_of_the_reader_s_own_comes_instead_of_the_one_for_damage():
-    anew = "Write it again with the tool that it came from"
+def test_the_remedy_of_a_reader_replaces_the_one_for_damage():
+    again = "Write it again with the tool that it came from"
     damaged = b'%YAML:1.0\n---\n"a. b": 1\n"a. b": 2\n'
-    with pytest.raises(FormatError, match=rf"two nodes called 'a\. b'\. {anew}"):
+    with pytest.raises(FormatError, match=rf"two nodes called 'a\. b'\. {again}"):
         read(io.BytesIO(damaged), "x.yml")
     hdf5 = b"\x89HDF\r\n\x1a\n" + bytes(100)
-    with pytest.raises(FormatError, match=r"it is HDF5, which is not read\. Save it") as told:
+    with pytest.raises(FormatError, match=r"it is HDF5, which is not read\. Save it") as caught:
         read(io.BytesIO(hdf5), "x.mat")
-    assert anew not in str(told.value)
-    again = pickle.loads(pickle.dumps(told.value.__cause__))
-    assert str(again) == str(told.value.__cause__)
+    assert again not in str(caught.value)
+    copy = pickle.loads(pickle.dumps(caught.value.__cause__))
+    assert str(copy) == str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("end", [*ENDS, ""])
-def test_empty_and_foreign_content_is_told_with_the_name(tmp_path, end):
+def test_empty_and_foreign_content_is_refused_with_the_name(tmp_path, end):
     path = tmp_path / f"bad{end}"
     for content in (b"", b"\0", b"something else", bytes(300), b"PK\x03\x04", gzip.compress(b"x")):
         path.write_bytes(content)
-        with pytest.raises(FormatError, match="bad") as told:
+        with pytest.raises(FormatError, match="bad") as caught:
             load(path)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_damage_of_any_kind_is_told(files, end):
+def test_a_cut_file_is_refused_or_complete_and_other_damage_raises_nothing_else(book, files, end):
     whole = files[end].read_bytes()
     random = np.random.default_rng(1)
+    for length in random.integers(0, len(whole), 40):
+        try:
+            found = read(io.BytesIO(whole[:length]), f"x{end}")
+        except (FormatError, ParameterError):
+            continue
+        assert found.words.tobytes() == book.words.tobytes()
     for _ in range(60):
         a, b = sorted(random.integers(0, len(whole), 2))
         filling = random.integers(0, 256, random.integers(0, 40)).astype(np.uint8).tobytes()
@@ -193,29 +197,21 @@ def test_damage_of_any_kind_is_told(files, end):
 
 
 @pytest.mark.parametrize("end", COMPLETE)
-def test_a_unit_that_was_not_told_can_be_told_later(files, tmp_path, end):
+def test_an_unknown_scale_can_be_given_once(files, tmp_path, end):
     save(load(files[".yml"]), tmp_path / f"unknown{end}")
     unknown = load(tmp_path / f"unknown{end}")
     assert unknown.scale_is_unknown
-    told = load(tmp_path / f"unknown{end}", scale=512)
-    assert told == load(files[".yml"], scale=512)
-    # Once it is told, it stays.
-    save(told, tmp_path / f"told{end}")
+    known = load(tmp_path / f"unknown{end}", scale=512)
+    assert known == load(files[".yml"], scale=512)
+    save(known, tmp_path / f"known{end}")
     with pytest.raises(ParameterError, match="states it itself"):
-        load(tmp_path / f"told{end}", scale=1)
+        load(tmp_path / f"known{end}", scale=1)
+    for given in ({"variable": "words"}, {"layout": "rows"}, {"scale": 3.0}):
+        with pytest.raises(ParameterError, match="is for files of other tools"):
+            load(files[end], **given)
 
 
-def test_our_own_files_need_no_telling(files):
-    for end in COMPLETE:
-        for given in ({"variable": "words"}, {"layout": "rows"}, {"scale": 3.0}):
-            with pytest.raises(ParameterError, match="is for files of other tools"):
-                load(files[end], **given)
-
-
-# -- an unknown unit -------------------------------------------------------------------------------
-
-
-def test_an_unknown_scale_meets_a_known_one_only_when_told(files, book, tmp_path):
+def test_words_of_unknown_scale_refuse_bags_of_a_known_one(files, book, tmp_path):
     bags = Bags(np.ones((3, 16), np.uint8), scale=512)
     foreign = load(files[".npy"])
     with pytest.raises(MismatchError, match="scale 512, and the codebook's is unknown"):
@@ -225,5 +221,66 @@ def test_an_unknown_scale_meets_a_known_one_only_when_told(files, book, tmp_path
     with pytest.raises(MismatchError, match="its file does not have one"):
         load(tmp_path / "small.safetensors").words_for(bags)
     np.testing.assert_array_equal(load(files[".npy"], scale=512).words_for(bags), book.words)
-    # Bags of scale 1 are what is at hand, in the words' own units.
+    # Bags of scale 1 are in the words' own units.
     np.testing.assert_array_equal(foreign.words_for(Bags(np.ones((3, 16)))), book.words)
+
+
+# -- vocabulary trees ------------------------------------------------------------------------------
+
+
+def write_tree(path, descriptor="12 255 3 0 "):
+    """Write a tree of two words with the calls that DBoW2 and DBoW3 make."""
+    file = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE)
+    file.startWriteStruct("vocabulary", cv2.FileNode_MAP)
+    for name, value in (("k", 2), ("L", 1), ("scoringType", 0), ("weightingType", 0)):
+        file.write(name, value)
+    for name, rows in (
+        ("nodes", [{"nodeId": i + 1, "parentId": 0, "weight": 0.5} for i in range(2)]),
+        ("words", [{"wordId": i, "nodeId": i + 1} for i in range(2)]),
+    ):
+        file.startWriteStruct(name, cv2.FileNode_SEQ)
+        for row in rows:
+            file.startWriteStruct("", cv2.FileNode_MAP | cv2.FileNode_FLOW)
+            for field, value in row.items():
+                file.write(field, value)
+            if name == "nodes":
+                file.write("descriptor", descriptor)
+            file.endWriteStruct()
+        file.endWriteStruct()
+    file.endWriteStruct()
+    file.release()
+
+
+@pytest.mark.parametrize("end", [".yml", ".xml.gz", ".json"])
+def test_a_tree_of_opencv_s_storage_is_refused(tmp_path, end):
+    path = tmp_path / f"tree{end}"
+    write_tree(path)
+    with pytest.raises(FormatError, match=r"tree of DBoW2 or DBoW3; .*'bowsaw train'.*Codebook"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "library"),
+    [
+        ("orb.txt", b"10 6 0 0 \n0 0 252 188 188 242 169 0.5\n", "DBoW2"),
+        ("orb", b"9 3 1 2\r\n0 0 252 188\r\n", "DBoW2"),
+        ("orb.dbow3", struct.pack("<Q?I", 88877711233, False, 3) + bytes(99), "DBoW3"),
+        ("orb.fbow", struct.pack("<Q", 55824124) + b"orb" + bytes(99), "FBoW"),
+    ],
+)
+def test_a_tree_of_text_or_bytes_is_refused(tmp_path, name, content, library):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=rf"{name} cannot .* tree of {library}; .*'bowsaw train'"):
+        load(tmp_path / name)
+
+
+def test_other_numbers_and_matrices_are_no_tree(tmp_path):
+    for content in (b"10 6 0 0", b"10 6 0 0 1\n", b"30 6 0 0\n", b"10 6 9 0\n", b"1.5 6 0 0\n"):
+        assert reader_of(io.BytesIO(content), "x") is None
+    path = tmp_path / "both.yml"
+    file = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE)
+    for name in ("scoringType", "weightingType", "nodes"):
+        file.write(name, 1)
+    file.write("vocabulary", np.eye(3))
+    file.release()
+    assert load(path).n_words == 3
