@@ -89,6 +89,7 @@ def test_every_version_of_the_header_is_read():
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }",
         "(" * 5000,
+        " " * 20_000,
     ],
 )
 def test_a_header_of_anything_else_is_refused(header):
@@ -96,30 +97,20 @@ def test_a_header_of_anything_else_is_refused(header):
         array_of(npy(header, bytes(8)))
 
 
-def test_a_long_header_is_refused_unread():
-    with pytest.raises(FormatError, match="Header info length"):
-        array_of(npy(" " * 20_000))
-
-
 def test_objects_are_refused_and_not_unpickled(tmp_path):
     path = tmp_path / "o.npy"
     np.save(path, np.array([[pytest]], dtype=object).astype(str).astype(object), allow_pickle=True)
     with path.open("rb") as file, pytest.raises(FormatError, match="not numbers or texts"):
         read_npy(file)
+    found = read_npz(npz(words=np.eye(2), o=np.array([None])))
+    assert list(found.found) == ["words"]
+    assert "unusable" in found.refused["o"]
 
 
 def test_only_matrices_of_real_numbers_are_words():
     assert read_npy(saved(np.eye(2, dtype=np.uint8))).found["array"].tolist() == [[1, 0], [0, 1]]
     for other in (np.ones(3), np.ones((1, 1, 2)), np.ones((2, 2), complex), np.ones((2, 2), bool)):
         assert list(read_npy(saved(other)).refused) == ["array"]
-
-
-def test_numpy_reads_what_we_write(tmp_path):
-    book = Codebook(np.random.default_rng(0).normal(size=(5, 3)))
-    write_npy(book, tmp_path / "b.npy")
-    found = np.load(tmp_path / "b.npy")
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, book.words)
 
 
 # -- .npz ------------------------------------------------------------------------------------------
@@ -131,21 +122,9 @@ def npz(compressed=False, **arrays):
     return file
 
 
-@pytest.fixture
-def book():
-    return Codebook(
-        np.random.default_rng(0).normal(size=(5, 4)),
-        [4, 8, 2, 1, 0],
-        scale=512,
-        description={"name": "dense-sift", "sizes": [4, 8]},
-        provenance={"seed": 0, "objective": 0.1 + 0.2, "place": "Küche «☃»\0"},
-        trained_on=[3, 2**64 - 1],
-    )
-
-
-def test_all_of_a_codebook_comes_back_and_bytes_are_equal(book, tmp_path):
+def test_all_of_a_codebook_comes_back_and_bytes_are_equal(full_book, tmp_path):
     path = tmp_path / "b.npz"
-    for this in (book, Codebook([[1.0]]), Codebook([[1.0]], trained_on=[])):
+    for this in (full_book, Codebook([[1.0]]), Codebook([[1.0]], trained_on=[])):
         write_npz(this, path)
         with path.open("rb") as file:
             again = read_npz(file)
@@ -155,12 +134,14 @@ def test_all_of_a_codebook_comes_back_and_bytes_are_equal(book, tmp_path):
         assert path.read_bytes() == first
 
 
-def test_numpy_reads_ours(book, tmp_path):
-    write_npz(book, tmp_path / "b.npz")
+def test_numpy_reads_ours(full_book, tmp_path):
+    write_npz(full_book, tmp_path / "b.npz")
     with np.load(tmp_path / "b.npz", allow_pickle=False) as arrays:
-        np.testing.assert_array_equal(arrays["words"], book.words)
-        np.testing.assert_array_equal(arrays["ids"], book.ids)
+        np.testing.assert_array_equal(arrays["words"], full_book.words)
+        np.testing.assert_array_equal(arrays["ids"], full_book.ids)
         assert json.loads(arrays["metadata"].item())["scale"] == 512
+    write_npy(full_book, tmp_path / "b.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), full_book.words, strict=True)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -169,12 +150,6 @@ def test_matrices_of_others_are_found(compressed):
     assert isinstance(found, Matrices)
     assert list(found.found) == ["centers"]
     assert set(found.refused) == {"y", "name"}
-
-
-def test_an_array_of_objects_beside_the_words_is_only_named():
-    found = read_npz(npz(words=np.eye(2), o=np.array([None])))
-    assert list(found.found) == ["words"]
-    assert "unusable" in found.refused["o"]
 
 
 def test_histograms_are_not_words(tmp_path):
@@ -187,17 +162,10 @@ def test_histograms_are_not_words(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"scale": -1},
-        {"scale": "wide"},
-        {"metric": "cosine"},
-        {"description": [1]},
-        {"provenance": 3},
-        {"format_version": "2"},
-    ],
+    [{"scale": "wide"}, {"metric": "cosine"}, {"description": [1]}, {"format_version": "2"}],
 )
-def test_our_metadata_must_be_right(book, tmp_path, change):
-    write_npz(book, tmp_path / "b.npz")
+def test_our_metadata_must_be_right(full_book, tmp_path, change):
+    write_npz(full_book, tmp_path / "b.npz")
     with np.load(tmp_path / "b.npz") as found:
         arrays = dict(found)
     metadata = json.loads(arrays["metadata"].item()) | change
@@ -207,7 +175,7 @@ def test_our_metadata_must_be_right(book, tmp_path, change):
         read_npz(npz(**arrays | {"more": np.zeros(1)}))
 
 
-def test_other_archives_are_told():
+def test_other_archives_are_refused():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.txt", "x")
@@ -215,11 +183,3 @@ def test_other_archives_are_told():
         read_npz(file)
     with pytest.raises(FormatError, match="directory"):
         read_npz(io.BytesIO(b"PK\x03\x04" + bytes(40)))
-
-
-def test_every_cut_is_told(book, tmp_path):
-    write_npz(book, tmp_path / "b.npz")
-    whole = (tmp_path / "b.npz").read_bytes()
-    for length in range(0, len(whole), 11):
-        with pytest.raises(FormatError):
-            read_npz(io.BytesIO(whole[:length]))
