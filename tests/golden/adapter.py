@@ -119,7 +119,7 @@ def page_numbers(folder: Path) -> dict[str, Any]:
         "levels": panel["levels"],
         "confusion": panel["confusion"],
         "words": {
-            method: {n: {key: one[key] for key in ("ids", "mass")} for n, one in by_size.items()}
+            method: {n: {"ids": one["ids"]} for n, one in by_size.items()}
             for method, by_size in words.items()
         },
         "headline": re.findall(r'class="headline"><span>(\d+) words \w+ ([\d.]+)', page),

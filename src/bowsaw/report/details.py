@@ -37,7 +37,7 @@ from bowsaw.nearest.search import nearest_words
 from bowsaw.report.summary import FULL, PanelKey
 
 Line = Mapping[str, Any]
-MOST_METHODS = 3
+MOST_METHODS = 2
 """Methods per panel whose words are drawn."""
 N_SOURCES, N_PRUNED = 4, 48
 
