@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.device import device_block, device_section
-from benchmarks.report import MARKS, write_measured
+from benchmarks.report import MARKS
 
 TOP = Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs" / "device.md"
@@ -49,13 +49,3 @@ def test_the_table_has_bytes_and_times(results):
     assert "differ by 2.5e-07 at most" in table
     results["measured"]["device"]["same"] = False
     assert "THE SIDES DISAGREE" in device_section(results["measured"]["device"])
-
-
-def test_the_block_takes_its_place(results, tmp_path):
-    page = tmp_path / "device.md"
-    page.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n", encoding="utf-8")
-    write_measured(results, page, device_block)
-    assert (
-        page.read_text("utf-8") == f"before\n{MARKS[0]}\n{device_block(results)}{MARKS[1]}\nafter\n"
-    )
-    assert "Measured on one core: abacus, wood, Python 3." in page.read_text("utf-8")

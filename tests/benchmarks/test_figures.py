@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.figures import AXES, LINES, apart, draw_cell, draw_costs, widest_gap
+from benchmarks.figures import AXES, LINES, draw_cell, draw_costs
 from benchmarks.inheritance import WAYS, Inheritance, cell_of
 from benchmarks.report import MARKS, measured_block, write_measured
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.spatial import Voronoi
 
 from benchmarks import __main__ as command
@@ -35,11 +33,6 @@ def texts(path: Path) -> list[str]:
     """Return what a figure says, in the order in which it is drawn."""
     tree = ElementTree.fromstring(path.read_text("utf-8"))
     return ["".join(node.itertext()).strip() for node in tree.iter() if node.tag.endswith("}text")]
-
-
-def area(corners: np.ndarray) -> float:
-    x, y = corners.T
-    return abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
 
 
 def made_up_costs(slope: float = 1.0) -> dict[str, Any]:
@@ -82,21 +75,8 @@ def test_exact_shares_are_the_counts_of_descriptors_that_go_to_each_heir(example
     )
 
 
-def test_uniform_gives_a_fifth_to_each_of_the_five_nearest_words(example):
-    away = np.linalg.norm(example.words - example.words[example.pruned], axis=1)
-    nearest = np.argsort(away)[1:6]
-    expected = np.zeros(len(example.words))
-    expected[nearest] = 0.2
-    np.testing.assert_allclose(example.shares["uniform"], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_shares_sum_to_one(example, way):
-    assert example.shares[way].sum() == pytest.approx(1, abs=1e-5)
-
-
 def test_the_example_shows_what_the_page_says_of_it(example):
-    # «a fifth to a word that inherits nothing, and nothing to one that does»
+    # "A fifth to a word that inherits nothing, and nothing to one that does."
     exact, uniform = example.shares["exact"], example.shares["uniform"]
     assert ((exact == 0) & (uniform > 0.19)).sum() == 1
     assert ((exact > 0.02) & (uniform == 0)).any()
@@ -121,14 +101,6 @@ def test_cells_are_those_of_a_voronoi_diagram(example):
         np.testing.assert_allclose(ours[order], corners, atol=1e-9)
         n_compared += 1
     assert n_compared >= 3
-
-
-def test_the_parts_of_a_pruned_cell_are_the_whole_of_it(example):
-    box = 5.0 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
-    lost = cell_of(example.pruned, np.arange(len(example.words)), example.words, box)
-    parts = [cell_of(word, example.kept, example.words, lost) for word in example.kept]
-    assert sum(map(area, parts)) == pytest.approx(area(lost))
-    assert sum(len(part) > 0 for part in parts) >= 3
 
 
 # -- the drawings ----------------------------------------------------------------------------------
@@ -164,29 +136,6 @@ def test_every_line_tells_its_slope(tmp_path, slope, told):
         assert label in said
     for name, *_ in LINES.values():
         assert said.count(f"{name} ({told})") == len(AXES)
-
-
-def test_a_single_size_is_drawn_without_a_slope(tmp_path):
-    results = made_up_costs()
-    for states in results["measured"]["whatif_curves"]["lines"].values():
-        for name in states:
-            states[name] = [[10, 0.001]]
-    assert "hard, exact (no slope)" in texts(draw_costs(results, tmp_path))
-
-
-@given(st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=3))
-def test_labels_are_apart_and_in_order(heights):
-    low, high = 1e-5, 10.0
-    places = np.log(apart(heights, low, high, share=0.05))
-    order = np.argsort(heights, kind="stable")
-    gap = 0.05 * np.log(high / low)
-    assert (np.diff(places[order]) >= 0.99 * gap).all()
-    # Labels push each other away evenly, so their middle stays.
-    assert places.mean() == pytest.approx(np.log(heights).mean())
-
-
-def test_the_widest_gap_is_found_on_the_logarithmic_axis():
-    assert widest_gap([1.0, 10.0, 1000.0, 2000.0]) == pytest.approx(100.0)
 
 
 # -- the page --------------------------------------------------------------------------------------
@@ -227,10 +176,6 @@ def test_the_block_has_the_papers_costs_beside_ours():
     assert "move-cost.svg" in measured_block(made_up_moves() | made_up_costs())
 
 
-def test_the_block_says_when_nothing_is_measured():
-    assert measured_block({}).startswith("Not measured yet")
-
-
 def test_writing_the_block_leaves_the_rest_of_the_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n", encoding="utf-8")
@@ -249,20 +194,6 @@ def test_a_page_without_marks_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"page\.md has no <!-- measured -->"):
         write_measured({}, page)
     assert page.read_text("utf-8") == "no marks\n"
-
-
-def test_results_elsewhere_leave_the_documents_alone(tmp_path, monkeypatch, capsys):
-    before = PAGE.read_bytes()
-    (tmp_path / "results.json").write_text(json.dumps(made_up_costs()), encoding="utf-8")
-    arguments = ["benchmarks", "--draw", "--output", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    assert command.main() == 0
-    assert capsys.readouterr().out.count("written: ") == 3
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        "move-cost.svg",
-        "pruned-cell.svg",
-    }
-    assert PAGE.read_bytes() == before
 
 
 def test_results_at_home_bring_the_documents_up_to_date(tmp_path, monkeypatch):
