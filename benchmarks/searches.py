@@ -128,7 +128,7 @@ def _search(
     fastest, coder = fastest_coder(corpus, words[:n_kept], coding)
 
     def saw(transfer: str, steps: int) -> Annealing:
-        found = Annealing.paper(book, n_kept, coding=coding, sharpness=SHARPNESS)
+        found = Annealing.paper(book, n_kept, coding=coding, sharpness=SHARPNESS, random_state=0)
         return found.set_params(score=_TimedRelevance(), transfer=transfer, n_steps=steps)
 
     def recoded(codebook: bs.Codebook, bags: bs.Bags, **_: Any) -> RecodedState:
