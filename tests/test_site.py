@@ -1,4 +1,4 @@
-"""The site: it builds without a warning, every link leads somewhere, and it asks nobody else."""
+"""The site builds without a warning, its links lead somewhere, and it requests no other host."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_tables_of_methods_are_those_of_the_records():
             assert text == measured.filled(text), f"run python docs/assets/measured.py: {path.name}"
 
 
-def test_every_method_of_the_arena_is_named_among_the_methods():
+def test_every_method_is_named_on_the_page_of_methods():
     overview = (TOP / "docs" / "methods" / "index.md").read_text("utf-8")
     assert [name for name in measured.METHODS if f"`{name}`" not in overview] == []
 
@@ -212,7 +212,7 @@ def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
     assert shown == [verdict.answer for verdict in verdicts(bowsaw.read_run(TOP / "results"))]
 
 
-def test_the_site_is_told_of_no_other_host():
-    told = (TOP / "mkdocs.yml").read_text("utf-8")
-    assert yaml.safe_load(told)["theme"]["font"] is False
-    assert "http" not in told
+def test_the_configuration_names_no_other_host():
+    text = (TOP / "mkdocs.yml").read_text("utf-8")
+    assert yaml.safe_load(text)["theme"]["font"] is False
+    assert "http" not in text

@@ -1,12 +1,12 @@
 """The tables of measured accuracies on the pages of methods, made from the records alone.
 
 A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``. NAME is that of a
-method of the arena, ``all`` or ``scores``. A test holds every page to what this module makes of the
-records; ``python docs/assets/measured.py`` writes the tables anew.
+method, ``all`` or ``scores``. A test holds every page to what this module makes of the
+records; ``python docs/assets/measured.py`` writes the tables again.
 
 Two records are read: ``results/cells.jsonl``, the paper's experiments, and
-``docs/methods/cells.jsonl``, the other methods on the same splits, by the command that
-``docs/methods/index.md`` names, of which only the accuracies are kept.
+``docs/methods/cells.jsonl``, the other methods on the same splits, of which only the accuracies
+are kept.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ def _of_scores() -> Iterator[str]:
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables made anew."""
+    """Return a page with its tables made again."""
     return _PLACE.sub(lambda place: f"{place[1]}\n{table(place[2])}\n{place[3]}", text)
 
 
 def main() -> None:
-    """Write the tables of all pages anew."""
+    """Write the tables of all pages again."""
     for folder in PAGES:
         for path in sorted(folder.glob("*.md")):
             path.write_text(filled(path.read_text("utf-8")), "utf-8")
