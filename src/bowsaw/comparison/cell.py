@@ -98,17 +98,7 @@ class _Coded(NamedTuple):
 
 
 class SplitRun:
-    """One split of a collection.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        The settings.
-    collection : Collection
-        The images.
-    index : int
-        The number of the split.
-    """
+    """One split of a collection, and what its cells share."""
 
     def __init__(self, experiment: Experiment, collection: Collection, index: int) -> None:
         self.experiment, self.collection, self.index = experiment, collection, index
@@ -384,11 +374,9 @@ class CodebookCache:
 
 
 def trace_of(selector: Any) -> dict[str, Any] | None:
-    """Return the path of a search for the page, or None for a method without one.
+    """Return at most 200 points of a search's path, or None for a method without one.
 
-    ``step`` and ``score`` have at most 200 points, spread evenly, with the first and the last. Of
-    annealing, ``accepted`` (share of moves accepted since the point before) and ``temperature``
-    have one entry less.
+    ``accepted`` (share of moves since the point before) and ``temperature`` have one entry less.
     """
     if not isinstance(selector, Annealing | Refinement) or len(selector.selection_.scores) < 2:
         return None

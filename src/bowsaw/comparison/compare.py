@@ -42,9 +42,9 @@ from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import (
     FULL,
     GIVEN,
+    GIVEN_METHOD,
     METHODS,
     Method,
-    given_method,
     resolve_methods,
 )
 from bowsaw.comparison.records import (
@@ -297,7 +297,7 @@ def evaluate(
             return evaluate(data, temporary, **options)
     collections = _collections(data)
     book = None if codebook is None else as_codebook(codebook)
-    method = METHODS[FULL] if book is None else given_method()
+    method = METHODS[FULL] if book is None else GIVEN_METHOD
     first = check_seed(first_split, "first_split")
     codings = _codings(coding)
     for code in codings:
@@ -423,9 +423,13 @@ def _resume(
                     "Use the settings it was started with, choose another output folder, or start "
                     "again with --overwrite; it has been left as it is."
                 )
-    for name in experiment.collections:
-        _check_same_images(folder, run.about, about, name)
     before = run.about
+    for name, one in about["sets"].items():
+        if before["sets"].get(name, one)["digest"] != one["digest"]:
+            raise MismatchError(
+                f"{folder} holds a run on other images with the name {name!r}. Choose another "
+                "output folder, or start again with --overwrite; it has been left as it is."
+            )
     about["created"], about["seconds"] = before.get("created"), before.get("seconds", 0.0)
     about["sets"] = {**before["sets"], **about["sets"]}
     merged = {**before["methods"], **about["methods"]}
@@ -434,17 +438,6 @@ def _resume(
         was = before["parameters"].get(name, [])
         about["parameters"][name] = sorted({*was, *about["parameters"][name]})
     return about, done
-
-
-def _check_same_images(
-    folder: Path, before: Mapping[str, Any], about: Mapping[str, Any], name: str
-) -> None:
-    was = before["sets"].get(name)
-    if was is not None and was.get("digest") != about["sets"][name]["digest"]:
-        raise MismatchError(
-            f"{folder} holds a run on other images with the name {name!r}. Choose another output "
-            "folder, or start again with --overwrite; it has been left as it is."
-        )
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -542,11 +535,7 @@ def _now() -> str:
 
 
 class _Outlook:
-    """Estimates the time of cells from those that are done.
-
-    A cell takes as long as cells of its panel, method and size; where there are none yet, as its
-    method and size elsewhere, as its method, as any cell.
-    """
+    """Estimates the time of cells from those done: of their panel, size, method, or any."""
 
     def __init__(self) -> None:
         self._seen: Mapping[Any, list[float]] = defaultdict(list)

@@ -167,7 +167,7 @@ METHODS: dict[str, Method] = {
 DEFAULT = ("refinement", "annealing", "paper", "presence", "bottleneck", "random", KMEANS)
 """What ``compare`` measures by default."""
 
-_GIVEN = Method(GIVEN, "the given codebook", "A codebook that was trained elsewhere.", "pruned")
+GIVEN_METHOD = Method(GIVEN, "the given codebook", "Trained elsewhere.", "pruned")
 
 
 def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Method]:
@@ -207,11 +207,6 @@ def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[s
         known = estimator is None and name in METHODS
         chosen[name] = METHODS[name] if known else _method(name, estimator)
     return chosen
-
-
-def given_method() -> Method:
-    """Return the method that stands for a codebook trained elsewhere."""
-    return _GIVEN
 
 
 def _method(name: str, estimator: Any) -> Method:

@@ -248,7 +248,7 @@ def within_ms(
         row, best = min(zip(table, times, strict=True), key=lambda pair: pair[1])
         raise ParameterError(
             f"max_ms={max_ms!r} is met by no size; the fastest, {row.n_words} words, takes "
-            f"{best:.3g} ms an image here. Allow that, or name smaller sizes to fit."
+            f"{best:.3g} ms per image here. Allow that, or name smaller sizes to fit."
         )
     return max(fitting, key=lambda pair: pair[0].n_words)
 
@@ -258,7 +258,7 @@ def milliseconds_per_image(
 ) -> float:
     """Measure how long coding an image takes with one thread, in the best of three rounds.
 
-    A coder prepares its words once, however many images follow: that is told by a single image and
+    A coder prepares its words once, however many images follow: a single image measures that, it is
     taken off. Where noise is larger than the work, one image seems to take as long as all; then
     each has its share of the whole, which is never too little.
     """
@@ -294,7 +294,7 @@ class PruningPath(Selector):
     ----------
     codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
         The words to choose from. An estimator such as ``KMeansCodebook`` learns them from the bags
-        first, and in every fold of the estimate anew.
+        first, and again in every fold of the estimate.
     n_kept : int or None, default=None
         The size that ``transform`` codes with; None for the smallest of the path.
     sizes : sequence of int or None, default=None
@@ -473,7 +473,7 @@ class PruningPath(Selector):
         """Return the selection of a size; its scores are those of the stops down to it."""
         book = self.codebook_at(n_words)
         stops = [stop for stop in self.path_.stops if stop.n_kept >= n_words]
-        told = stops[-1].n_kept == n_words and not self._is_refined(n_words)
+        at_stop = stops[-1].n_kept == n_words and not self._is_refined(n_words)
         return Selection(
             method=self.name,
             codes_with="pruned",
@@ -481,7 +481,7 @@ class PruningPath(Selector):
             kept=book.ids,
             scores=tuple(stop.score for stop in stops),
             seed=self.seed_,
-            certificate=stops[-1].certificate if told else None,
+            certificate=stops[-1].certificate if at_stop else None,
             parameters={
                 "n_kept": int(n_words),
                 "score": make_score(self.score).name,
@@ -512,12 +512,12 @@ class PruningPath(Selector):
         found = np.empty((n_folds, len(self.sizes_)))
         show = bool(self.verbose) and not task.observed
         with (
-            task.part("estimate", n_folds) as told,
+            task.part("estimate", n_folds) as estimate,
             Progress("folds", found.size, show=show) as bar,
         ):
             for fold in range(n_folds):
                 n_parts = learns(self.codebook) + len(self.sizes_)
-                with told.part("fold", n_parts) as parts:
+                with estimate.part("fold", n_parts) as parts:
                     rights = self._fold(folds == fold, f"fold{fold}", parts)
                     for column, size in enumerate(self.sizes_):
                         with parts.part(f"{size} words"):
