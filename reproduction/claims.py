@@ -893,7 +893,7 @@ def brute_force(probes: Lines) -> Verdict:
                 quicker.append(speed > 1)
                 smaller.append(space < 1)
     text = _absent("brute-force")
-    if sentences:
+    if ratios:
         about = _lines(probes, "brute-force")[0]
         parts = []
         for name, pairs in ratios.items():

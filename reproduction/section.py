@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bowsaw.report import Section, table, tag
-from reproduction.verdict import Verdict
+from reproduction.claims import Verdict
 
 
 def claims_section(verdicts: Sequence[Verdict]) -> Section:

@@ -2,33 +2,52 @@ from __future__ import annotations
 
 import pytest
 
-import reproduction.__main__ as study
-from bowsaw.comparison.records import read_run
+import bowsaw as bs
+from reproduction.__main__ import main
+from reproduction.panels import CITED, SETS, ImageSet, Study, steps_for
 
 
-def test_a_benchmark_is_asked_for(tmp_path, capsys):
+def test_a_benchmark_is_required(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        study.main(["-o", str(tmp_path / "run")])
+        main(["-o", str(tmp_path / "run")])
     assert "--scene15 DIR, --caltech101 DIR, or both" in capsys.readouterr().err
 
 
+def test_larger_codebooks_are_refined_in_fewer_steps():
+    assert [steps_for(size) for size in (10, 50, 100, 200, 500, 2000)] == [
+        150,
+        150,
+        150,
+        80,
+        40,
+        20,
+    ]
+
+
+@pytest.mark.slow
 def test_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch):
-    # The benchmark in small: everything that the study does, on sixty images and few words.
-    monkeypatch.setattr(study, "WORDS", (40, 24))
-    monkeypatch.setattr(study, "SIZES", (4, 10))
-    monkeypatch.setattr(study, "SETS", (("15-Scenes", "scene15", 6, None),))
+    # The study in small: every step, on sixty images and few words.
+    monkeypatch.setitem(SETS, "scene15", ImageSet("15-Scenes", 6))
+    monkeypatch.setattr("reproduction.panels.CITED_WORDS", 24)
     folder = tmp_path / "paper"
-    assert study.main(["--scene15", str(small_scenes), "--splits", "2", "-o", str(folder)]) == 0
-    run = read_run(folder)
+    words = ["--scene15", str(small_scenes), "--splits", "2", "-o", str(folder)]
+    small = Study(n_words=(40, 24), sizes=(4, 10))
+    assert main(words, small) == 0
+    run = bs.read_run(folder)
     assert len({(c["set"], c["coding"], c["full_words"]) for c in run.cells}) == 4
-    assert len(run.cells) == 4 * 2 * (1 + 6 * 2)
-    assert {line["probe"] for line in run.probes} == {
+    assert len(run.cells) == 4 * 2 * (1 + 6 * 2) + 2 * 2 * len(CITED)
+    assert [line["probe"] for line in run.probes] == [
         "iterations",
         "transfer-error",
         "cost-shares",
         "brute-force",
-    }
+    ]
     raw = {cell["method"] for cell in run.cells if "raw" in cell["results"]}
     assert raw == {"full", "paper"}
-    answers = {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()}
-    assert answers & {"yes", "no", "partly"}
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.partition(":")[0] for line in lines} & {"yes", "no", "partly"}
+    assert "claim-larger-gain" in (folder / "index.html").read_text("utf-8")
+    # The same command finds everything done.
+    assert main(words, small) == 0
+    assert bs.read_run(folder).cells == run.cells
+    assert bs.read_run(folder).probes == run.probes

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bowsaw.errors import DataError
-from bowsaw.evaluation.significance import compare, holm
+from bowsaw.evaluation.significance import holm, paired_test
 
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=8)
 
@@ -15,7 +15,7 @@ shares = st.lists(st.floats(0, 1), min_size=3, max_size=8)
 def test_without_test_images_it_is_the_paired_t(first, seed):
     # The correction adds n_test / n_train to 1/J; with none of it, the plain paired test is left.
     second = np.random.default_rng(seed).uniform(size=len(first))
-    found = compare(first, second, n_train=100, n_test=0)
+    found = paired_test(first, second, n_train=100, n_test=0)
     plain = stats.ttest_rel(first, second, alternative="greater")
     assert found.t == pytest.approx(plain.statistic)
     assert found.p == pytest.approx(plain.pvalue)
@@ -23,7 +23,7 @@ def test_without_test_images_it_is_the_paired_t(first, seed):
 
 def test_the_correction_widens_the_error_by_its_formula():
     first, second = [0.7, 0.8, 0.75, 0.77], [0.6, 0.75, 0.7, 0.7]
-    plain, wide = (compare(first, second, 50, n_test) for n_test in (0, 200))
+    plain, wide = (paired_test(first, second, 50, n_test) for n_test in (0, 200))
     # √(1/4 + 4) over √(1/4).
     assert wide.error / plain.error == pytest.approx(np.sqrt(17))
     assert wide.mean == plain.mean
@@ -39,19 +39,19 @@ def test_random_splits_of_no_difference_are_rarely_called_one():
         right = random.random((2, 200)) < 0.7
         tests = [random.permutation(200)[:100] for _ in range(5)]
         a, b = ([r[t].mean() for t in tests] for r in right)
-        found.append(compare(a, b, 100, 100).p)
+        found.append(paired_test(a, b, 100, 100).p)
     assert np.mean(np.array(found) < 0.05) < 0.05 + 0.044
 
 
 def test_equal_accuracies_are_no_difference_and_constant_ones_a_certain_one():
-    assert compare([0.5, 0.5], [0.5, 0.5], 10, 10).p == 0.5
-    assert compare([0.75, 0.5], [0.5, 0.25], 10, 10).p == 0.0
-    assert compare([0.5, 0.25], [0.75, 0.5], 10, 10).p == 1.0
+    assert paired_test([0.5, 0.5], [0.5, 0.5], 10, 10).p == 0.5
+    assert paired_test([0.75, 0.5], [0.5, 0.25], 10, 10).p == 0.0
+    assert paired_test([0.5, 0.25], [0.75, 0.5], 10, 10).p == 1.0
 
 
 def test_one_split_cannot_compare():
     with pytest.raises(DataError, match="at least 2 splits"):
-        compare([0.5], [0.4], 10, 10)
+        paired_test([0.5], [0.4], 10, 10)
 
 
 @settings(deadline=None)

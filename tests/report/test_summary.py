@@ -6,7 +6,7 @@ import pytest
 from tests.report.made_run import made_run
 
 from bowsaw.comparison.records import read_run
-from bowsaw.evaluation.significance import compare, holm
+from bowsaw.evaluation.significance import holm, paired_test
 from bowsaw.report.summary import (
     PanelKey,
     differences,
@@ -141,7 +141,7 @@ def test_differences_are_the_corrected_test_with_holm_over_all():
         for split, value in enumerate(row)
     ]
     found = differences(panel(*cells), "sqrt", "saw")
-    raw = [compare(values["saw"], values[peer], 20, 40) for peer in ("full", "axe")]
+    raw = [paired_test(values["saw"], values[peer], 20, 40) for peer in ("full", "axe")]
     assert [(d.size, d.peer) for d in found] == [(10, "full"), (10, "axe")]
     assert [d.mean for d in found] == pytest.approx([r.mean for r in raw])
     assert [d.p for d in found] == pytest.approx(list(holm([r.p for r in raw])))

@@ -3,6 +3,7 @@
 from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.measures import class_accuracies, confusion, mean_class_accuracy
 from bowsaw.evaluation.path import PruningPath, Recommendation
+from bowsaw.evaluation.significance import holm, paired_test
 
 __all__ = [
     "HistogramClassifier",
@@ -10,5 +11,7 @@ __all__ = [
     "Recommendation",
     "class_accuracies",
     "confusion",
+    "holm",
     "mean_class_accuracy",
+    "paired_test",
 ]

@@ -44,7 +44,7 @@ class Comparison:
     p: float
 
 
-def compare(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> Comparison:
+def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> Comparison:
     """Compare two methods on the same random splits by the corrected resampled t.
 
     Parameters
@@ -60,7 +60,7 @@ def compare(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> C
 
     Examples
     --------
-    >>> found = compare([0.72, 0.74, 0.73], [0.70, 0.70, 0.70], 100, 100)
+    >>> found = paired_test([0.72, 0.74, 0.73], [0.70, 0.70, 0.70], 100, 100)
     >>> round(found.mean, 3), round(found.t, 2), round(found.p, 3)
     (0.03, 2.6, 0.061)
     """

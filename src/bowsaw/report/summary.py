@@ -27,7 +27,7 @@ import numpy as np
 from scipy import stats
 
 from bowsaw.evaluation.classifier import CALLED
-from bowsaw.evaluation.significance import compare, holm
+from bowsaw.evaluation.significance import holm, paired_test
 
 MAX_LOSS = 0.02
 """Accuracy that a recommended size may lose."""
@@ -240,7 +240,7 @@ def differences(panel: Panel, view: str, method: str) -> list[Difference]:
             splits = sorted(set(mine) & set(theirs))
             first, second = [mine[s] for s in splits], [theirs[s] for s in splits]
             if len(splits) >= 2:
-                result = compare(first, second, entry.n_train, entry.n_test)
+                result = paired_test(first, second, entry.n_train, entry.n_test)
                 found.append(Difference(entry.size, peer, result.mean, result.p))
             elif splits:
                 found.append(Difference(entry.size, peer, first[0] - second[0], None))
