@@ -17,6 +17,7 @@ from bowsaw.cli.prune import _next_command, _read_task
 from bowsaw.errors import DataError, LeakError, MismatchError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing, Search
+from bowsaw.selection.baselines import RandomSubset
 from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.descent import Slopes
 from bowsaw.selection.elimination import _Elimination
@@ -58,6 +59,8 @@ def train_part(made):
         (MOVED, Refinement(None, n_steps=4, n_folds=0)),
         ((*MOVED, "--coding", "soft"), Refinement(None, n_steps=4, n_folds=0, coding="soft")),
         (("--method", "paper"), Annealing.paper(None)),
+        (("--method", "elimination"), PruningPath(None)),
+        (("--method", "random"), RandomSubset(None)),
     ],
 )
 def test_prune_is_the_estimator(prune, made, train_part, words, estimator):
@@ -69,6 +72,8 @@ def test_prune_is_the_estimator(prune, made, train_part, words, estimator):
     assert np.array_equal(small.ids, twin.codebook_.ids)
     record = small.provenance["pruned"]
     assert record.get("sharpness") == (40.0 if "soft" in words else None)
+    if not isinstance(twin, Annealing | Refinement):
+        return
     errors = getattr(twin, "errors_", None)
     first, last = (twin.selection_.scores[0], twin.score_) if errors is None else (-errors[[0, -1]])
     assert record["scores"] == pytest.approx([first, last], rel=1e-5)

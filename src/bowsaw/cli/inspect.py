@@ -85,36 +85,29 @@ def _store(path: Path) -> dict[str, Any]:
 
 def _codebook(path: Path) -> dict[str, Any]:
     book = load(path)
+    names = ("n_words", "n_dims", "metric", "description", "provenance")
     return {
         "kind": "codebook",
         "path": str(path),
-        "n_words": book.n_words,
-        "n_dims": book.n_dims,
         "n_bytes": book.words.nbytes,
         "first_id": int(book.ids.min()),
         "last_id": int(book.ids.max()),
         "scale": None if book.scale_is_unknown else book.scale,
-        "metric": book.metric,
         "n_trained_on": None if book.trained_on is None else len(book.trained_on),
-        "description": book.description,
-        "provenance": book.provenance,
+        **{name: getattr(book, name) for name in names},
     }
 
 
 def _classifier(path: Path) -> dict[str, Any]:
     model = load_classifier(path)
+    names = ("mapping", "coding", "sharpness", "codebook", "description", "provenance")
     return {
         "kind": "classifier",
         "path": str(path),
         "n_words": model.weights.shape[1],
         "n_bytes": model.weights.nbytes + model.intercepts.nbytes,
         "labels": [str(name) for name in model.classes],
-        "mapping": model.mapping,
-        "coding": model.coding,
-        "sharpness": model.sharpness,
-        "codebook": model.codebook,
-        "description": model.description,
-        "provenance": model.provenance,
+        **{name: getattr(model, name) for name in names},
     }
 
 

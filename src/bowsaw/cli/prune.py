@@ -28,6 +28,8 @@ from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.comparison.methods import METHODS as ALL_METHODS
+from bowsaw.comparison.methods import prepare
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.registry import load, save
@@ -36,19 +38,14 @@ from bowsaw.scores.base import SCORES
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import USUAL_STEPS, Annealing
 from bowsaw.selection.base import Selection, Selector
-from bowsaw.selection.coverage import Coverage
 from bowsaw.selection.refinement import Refinement
 from bowsaw.store import Store
 from bowsaw.validation import canonical_json
 
 EXAMPLE = "bowsaw prune book.safetensors scenes.store --part train --keep 50 -o small.safetensors"
-METHODS: dict[str, Any] = {
-    "refinement": Refinement,
-    "annealing": Annealing,
-    "paper": Annealing.paper,
-    "coverage": Coverage,
-}
-"""What chooses the words of one size, the default first."""
+METHODS = {name: m for name, m in ALL_METHODS.items() if m.estimator and m.codes_with == "pruned"}
+"""The methods whose words code alone, the default first."""
+_UNLABELLED = ("coverage", "random", "farthest")
 _PARAMETERS = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine": "refine"}
 """Options of the search and the parameters that they set."""
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -78,12 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
-    text = (
-        "refinement: words are moved to where they separate the classes best; annealing: words "
-        "stay as they are, swaps raise a score of the classes; paper: annealing as published, to "
-        "compare with; coverage: words near the descriptors, without labels "
-        f"(default: {next(iter(METHODS))})"
-    )
+    summaries = (f"{name}: {method.summary[:-1].lower()}" for name, method in METHODS.items())
+    text = f"{'. '.join(summaries)} (default: {next(iter(METHODS))})"
     opt.add(search, "--method", tuple(METHODS), text)
     text = (
         f"steps of the refinement (default: {opt.default(Refinement, 'n_steps')}), or swaps that "
@@ -184,14 +177,16 @@ class _Task:
     def run(self, checkpoint: Path, verbose: bool) -> _Result:
         """Choose the words."""
         selector = self.selector
-        more = {"checkpoint": checkpoint, "verbose": verbose, "n_kept": self.n_kept}
+        more = {"checkpoint": checkpoint, "verbose": verbose}
         selector.set_params(**{k: v for k, v in more.items() if k in selector.get_params()})
-        if isinstance(selector, PruningPath):
+        if isinstance(selector, PruningPath) and self.n_kept is None:
             selector.fit(self.bags, self.labels, estimate=True)
             advice = selector.recommend(max_loss=self.options.max_loss)
             found = selector.selection_at(advice.n_words)
             return _Result(found, (found.scores[0], found.scores[-1]), estimate=advice)
         found = selector.fit(self.bags, self.labels).selection_
+        if isinstance(selector, PruningPath):
+            return _Result(found, (found.scores[0], found.scores[-1]))
         if isinstance(selector, Annealing):
             n_moves = len(selector.accepted_)
             left = 0 if self.n_kept == self.book.n_words else selector.n_steps_ - n_moves
@@ -209,7 +204,7 @@ class _Task:
         words = format_count(self.book.n_words, "word")
         kept = f"some of {words}" if self.n_kept is None else f"{self.n_kept:,} of {words}"
         text = f"{kept} by {format_count(len(self.bags), 'image')}"
-        if self.options.method != "coverage":
+        if self.options.method not in _UNLABELLED:
             text += f" of {format_count(len(np.unique(self.labels)), 'class', 'classes')}"
         part = "all of them" if self.options.part == "all" else f"part {self.options.part}"
         text += f" ({part}); {self.coding['coding']} coding"
@@ -226,7 +221,6 @@ class _Task:
             "seed": self.options.seed,
             **opt.part_record(self.options),
             **estimator_settings(self.selector),
-            "n_kept": self.n_kept,
         }
 
     def pruned(self, result: _Result) -> Codebook:
@@ -274,20 +268,25 @@ def _read_task(options: argparse.Namespace) -> _Task:
     book.words_for(store.bags)
     rows = opt.part_rows(store, options)
     bags, labels = store.bags[rows], store.y[rows]
-    if options.method != "coverage":
+    if options.method not in _UNLABELLED:
         _check_classes(labels, store)
     if options.coding == "soft":
         # The sharpness is learned, where it must be, from the images that choose the words.
         coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding).fit(bags, labels)
         coding = {"coding": "soft", "sharpness": coder.sharpness_in_use()}
-    make = PruningPath if options.max_loss is not None else METHODS[options.method]
-    given = {name: getattr(options, option) for option, name in _PARAMETERS.items()}
-    selector = make(book, **coding, random_state=options.seed, n_jobs=options.jobs).set_params(
-        **{name: value for name, value in given.items() if value is not None}
-    )
     n_kept = options.keep
     if options.max_bytes is not None:
         n_kept = _words_within(options.max_bytes, book, bags)
+    selector = prepare(
+        METHODS[options.method or "elimination"].estimator,
+        codebook=book,
+        n_kept=n_kept,
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        **coding,
+    )
+    given = {name: getattr(options, option) for option, name in _PARAMETERS.items()}
+    selector.set_params(**{name: value for name, value in given.items() if value is not None})
     return _Task(options, book, store, bags, labels, coding, selector, n_kept)
 
 
@@ -351,7 +350,7 @@ def _rounded(value: Any) -> Any:
 
 def _report(command: Command, task: _Task, result: _Result, seconds: float) -> None:
     options, selection = command.options, result.selection
-    first, last = (result.scores or (0.0,))[0], (result.scores or (0.0,))[-1]
+    scores = result.scores or (0.0,)
     before, after = (Path(path).stat().st_size for path in (options.codebook, options.output))
     command.status(
         f"{options.output}: {selection.n_columns:,} of {format_count(task.book.n_words, 'word')}, "
@@ -360,11 +359,15 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
     if options.max_bytes is not None:
         command.status(f"size: {after:,} of {options.max_bytes:,} bytes")
     if options.method == "coverage":
-        command.status(f"mean squared distance of a descriptor to its nearest word: {-last:.4g}")
-    else:
+        command.status(
+            f"mean squared distance of a descriptor to its nearest word: {-scores[-1]:.4g}"
+        )
+    elif options.method not in _UNLABELLED:
         how = f" in {format_count(result.n_moves, 'step')}" if result.n_moves else ""
         score = selection.parameters.get("score", LeaveOneOut.name)
-        command.status(f"score: {score}, from {first:.4g} to {last:.4g}{how} (higher is better)")
+        command.status(
+            f"score: {score}, from {scores[0]:.4g} to {scores[-1]:.4g}{how} (higher is better)"
+        )
     if result.holdout is not None:
         errors = result.holdout.errors.mean(axis=0)
         best = int(errors.argmin())
