@@ -118,10 +118,6 @@ if sys.platform != "win32":
         ("convert words.npy link.npy", "link.npy is the input itself (words.npy)"),
         ("prune BOOK a.store --keep 3 -o link.safetensors", "is the codebook itself (BOOK)"),
         ("encode words.npz a.store -o words.npz", "is the codebook itself (words.npz)"),
-        (
-            "evaluate a.store --codebook words.json -o words.json",
-            "the output words.json is a file",
-        ),
         ("export words.h -o words.h", "words.h is the codebook itself (words.h)"),
         (
             "export BOOK --classifier words.onnx -o words.onnx",
@@ -142,6 +138,15 @@ def test_an_output_that_is_an_input_is_refused_and_stays(place, line, told, capf
     assert code == ParameterError.exit_code
     assert f"{told.replace('BOOK', book.name)}, which would be lost. Choose another output." in said
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+def test_a_file_in_place_of_a_run_is_refused_and_stays(place, capfd):
+    book = Path("book.safetensors")
+    before = book.read_bytes()
+    code, said = typed(f"evaluate a.store --codebook {book} -o {book}", capfd)
+    assert code == ParameterError.exit_code
+    assert "is a file. Name a folder." in said
+    assert book.read_bytes() == before
 
 
 # -- no permission (told by the system; whoever tests may be allowed everything) -------------------
