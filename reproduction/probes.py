@@ -41,6 +41,8 @@ from bowsaw.scores import make_score
 
 SHARPNESS = 40.0
 """Sharpness of soft coding; the paper gives none."""
+PUBLISHED_STEPS = {"hard": 100, "soft": 500}
+"""Steps of Algorithm 1 in the paper."""
 N_ROUNDS = 5
 WIDTH = 300
 """Pixels across the image that is described: the longest side of the protocol."""
@@ -119,9 +121,8 @@ def iterations(
             found = [_anneal(probed, n_kept, coding, n_steps, seed) for seed in range(n_seeds)]
             row: Row = {"coding": coding, "n_steps": int(n_steps)}
             rows.append(row | {key: [one[key] for one in found] for key in found[0]})
-    published = {coding: bs.Annealing.paper(book, coding=coding).n_steps for coding, *_ in plans}
     about = {"full_words": book.n_words, "size": n_kept, "sharpness": SHARPNESS}
-    return {**about, "published_steps": published, "rows": rows}
+    return {**about, "published_steps": PUBLISHED_STEPS, "rows": rows}
 
 
 def _anneal(

@@ -11,7 +11,7 @@ import pytest
 import bowsaw as bs
 from bowsaw.report import write_figure, write_page
 from reproduction.section import claims_section
-from reproduction.verdicts import verdicts
+from reproduction.claims import verdicts
 
 TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "results"

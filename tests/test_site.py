@@ -204,7 +204,7 @@ def test_tests_in_the_table_of_paper_and_code_exist():
 
 
 def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
-    from reproduction.verdicts import verdicts
+    from reproduction.claims import verdicts
 
     text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
     claims = text.split("## The claims")[1].split("## What is not")[0]

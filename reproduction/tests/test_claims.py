@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bowsaw.comparison.records import Run
-from reproduction.paired import PANELS, Accuracies
-from reproduction.verdicts import JUDGES, Verdict, verdicts
+from bowsaw.comparison import Run
+from bowsaw.formatting import format_signed
+from reproduction.claims import JUDGES, PANELS, Accuracies, Verdict, verdicts
 
 SIZES = (10, 50, 200)
 ORDER = [
-    "better-than-yang",
+    "better-than-presence",
     "comparable-to-fulkerson",
     "smaller-and-better",
     "merging-better-than-full",
@@ -162,17 +162,17 @@ def test_only_splits_that_both_methods_have_are_compared():
 
 
 def test_one_split_has_an_answer_without_a_significance():
-    found = judged("better-than-yang", cells_of(usual, splits=[0]))
+    found = judged("better-than-presence", cells_of(usual, splits=[0]))
     assert found.answer == "partly"
     assert {row[7] for row in found.rows} == {"—"}
     assert "1 split" in found.summary
-    assert "no significance can be told" in found.summary
+    assert "significance is unknown" in found.summary
 
 
 def test_the_whole_codebook_is_no_pruned_size():
     panel = PANELS[0]
     cells = [cell(panel, m, 1000, 0, 0.7) for m in ("paper", "presence", "full")]
-    assert judged("better-than-yang", cells).answer == "not measured"
+    assert judged("better-than-presence", cells).answer == "not measured"
 
 
 def two_maps(rooted, raw):
@@ -218,7 +218,7 @@ def test_codebooks_and_codings_are_judged_on_both_kinds(name):
     assert judged(name, two_maps(bad, bad)).answer == "no"
 
 
-@pytest.mark.parametrize("name", ["better-than-yang", "larger-gain", "neither-coding"])
+@pytest.mark.parametrize("name", ["better-than-presence", "larger-gain", "neither-coding"])
 def test_panels_that_are_not_there_are_named(name):
     missing = "Not there, of the paper's eight panels: Caltech-10 soft 5000. Rule: "
     assert missing in judged(name, cells_of(usual, panels=PANELS[:7])).summary
@@ -226,16 +226,16 @@ def test_panels_that_are_not_there_are_named(name):
 
 
 def test_panels_of_ones_own_are_counted():
-    own = judged("better-than-yang", cells_of(usual, panels=[("mine", "hard", 300)]))
+    own = judged("better-than-presence", cells_of(usual, panels=[("mine", "hard", 300)]))
     assert "Measured: 1 panel, 5 splits. Rule: " in own.summary
 
 
 def test_our_method_is_told_beside_and_may_be_missing():
     found = judged("comparable-to-fulkerson", cells_of(usual))
-    assert "Of refined (ours), square-rooted histograms say yes: +0.090 on" in found.summary
+    assert "Of refinement (ours), square-rooted histograms say yes: +0.090 on" in found.summary
     without = [one for one in cells_of(usual) if one["method"] != "refinement"]
     found = judged("comparable-to-fulkerson", without)
-    assert "refined" not in found.summary
+    assert "refinement" not in found.summary
     assert found.rows[0][-2:] == ["—", "—"]
 
 
@@ -248,32 +248,34 @@ def yang_from_large(small, large):
 
 
 def test_better_than_yang_everywhere_and_most_from_the_larger_codebook_is_yes():
-    found = judged("better-than-yang", cells_of(yang_from_large(0.5, 0.4)))
+    found = judged("better-than-presence", cells_of(yang_from_large(0.5, 0.4)))
     assert found.answer == "yes"
     assert "From the largest full codebook +0.200, from the smallest +0.100" in found.summary
     assert "higher in 24 of 24" in found.summary
 
 
 def test_better_than_yang_but_not_most_from_the_larger_codebook_is_partly():
-    assert answer_of("better-than-yang", yang_from_large(0.5, 0.5)) == "partly"
-    assert answer_of("better-than-yang", yang_from_large(0.4, 0.5)) == "partly"
+    assert answer_of("better-than-presence", yang_from_large(0.5, 0.5)) == "partly"
+    assert answer_of("better-than-presence", yang_from_large(0.4, 0.5)) == "partly"
 
 
 def test_better_than_yang_with_one_codebook_says_what_cannot_be_told():
-    found = judged("better-than-yang", cells_of(usual, panels=[p for p in PANELS if p[2] == 1000]))
+    found = judged(
+        "better-than-presence", cells_of(usual, panels=[p for p in PANELS if p[2] == 1000])
+    )
     assert found.answer == "yes"
-    assert "cannot be told" in found.summary
+    assert "is unknown" in found.summary
 
 
 @pytest.mark.parametrize(("n_panels", "answer"), [(3, "partly"), (4, "no"), (5, "no"), (8, "no")])
 def test_better_than_yang_in_half_of_the_places_or_fewer_is_no(n_panels, answer):
     ahead = PANELS[:n_panels]
     found = given({"presence": lambda panel, size: 0.65 if panel in ahead else 0.5})
-    assert answer_of("better-than-yang", found) == answer
+    assert answer_of("better-than-presence", found) == answer
 
 
 def test_as_good_as_yang_is_not_better():
-    assert answer_of("better-than-yang", given({"presence": 0.6})) == "no"
+    assert answer_of("better-than-presence", given({"presence": 0.6})) == "no"
 
 
 # -- comparable to Fulkerson ---------------------------------------------------------------------
@@ -376,8 +378,8 @@ def gains(published, bottleneck):
 def test_both_methods_must_gain_more_from_the_larger_codebook(published, bottleneck, answer):
     found = judged("larger-gain", cells_of(gains(published, bottleneck)))
     assert found.answer == answer
-    more = f"{published - 0.01:+.3f}".replace("-", "−")
-    assert found.rows[0][3:6] == [f"{published:+.3f}", "+0.010", more]
+    more = format_signed(published - 0.01)
+    assert found.rows[0][3:6] == [format_signed(published), "+0.010", more]
 
 
 def test_a_gain_needs_two_full_codebooks():

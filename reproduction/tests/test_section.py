@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.report.reading import read
 
 from reproduction.section import claim_cards
-from reproduction.verdict import Verdict
+from reproduction.claims import Verdict
 
 
 def test_claims_carry_their_answer_in_words():
