@@ -10,8 +10,8 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.report import write_figure, write_page
-from reproduction.section import claims_section
 from reproduction.claims import verdicts
+from reproduction.section import claims_section
 
 TOP = Path(__file__).resolve().parents[1]
 RESULTS = TOP / "results"

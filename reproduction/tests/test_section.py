@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from tests.report.reading import read
 
-from reproduction.section import claim_cards
 from reproduction.claims import Verdict
+from reproduction.section import claim_cards
 
 
 def test_claims_carry_their_answer_in_words():
