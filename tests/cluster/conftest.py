@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
-from tests.cluster.pictures import RowPixels, write_images
+from tests.store.row_pixels import RowPixels, write_images
 
 import bowsaw as bs
 

@@ -19,7 +19,7 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
-from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
+from tests.store.row_pixels import RowPixels, make_deaths, snapshot, write_images
 
 import bowsaw as bs
 from bowsaw.cli.main import main
@@ -161,7 +161,7 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
         try:
             client.wait_for_workers(1, timeout=60)
             monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
-            deadly = RowPixels(deaths=deaths(tmp_path / "deaths", 9))
+            deadly = RowPixels(deaths=make_deaths(tmp_path / "deaths", 9))
             with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*finished work"):
                 bs.extract(images, deadly, tmp_path / "made", parallel=client, shard_bytes=200)
             assert worker.wait(10) == -signal.SIGKILL

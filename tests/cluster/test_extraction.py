@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cluster.pictures import RowPixels, deaths, snapshot, write_images
+from tests.store.row_pixels import RowPixels, make_deaths, snapshot, write_images
 
 import bowsaw as bs
 from bowsaw.errors import ClusterError, DataError, ImageError
@@ -51,7 +51,7 @@ def test_relative_paths_mean_the_same_on_workers(client, expected, tmp_path, mon
 
 
 def test_a_killed_worker_loses_nothing(client, images, expected, tmp_path):
-    deadly = RowPixels(deaths=deaths(tmp_path / "deaths", 1))
+    deadly = RowPixels(deaths=make_deaths(tmp_path / "deaths", 1))
     by_cluster(images, tmp_path / "made", client, deadly)
     assert list((tmp_path / "deaths").iterdir()) == []
     assert snapshot(tmp_path / "made") == expected

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.store.pictures import RowPixels, snapshot, write_images
+from tests.store.row_pixels import RowPixels, snapshot, write_images
 
 import bowsaw.store
 from bowsaw.errors import StoreError
@@ -31,37 +31,29 @@ from bowsaw.store import Store, extract
 
 FORKS = "fork" in multiprocessing.get_all_start_methods()
 PROCESSES: Any = multiprocessing.get_context("fork" if FORKS else "spawn")
-N_MOMENTS = 25 if FORKS else 2
 
 OLD = (3, 0, 5, None, 4, 4, 1, 0, None, 6, 2, 7)
 NEW = (3, 0, 5, None, 4, 5, 1, 0, 2, 6, None, 7, 1, 9)
 
 
-def die() -> None:
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-
-
-def without_sync() -> None:
-    """Stop this process from waiting for the disk."""
+def run(images: Path, store: Path, options: dict[str, Any], begun: Any = None) -> None:
     connect = sqlite3.connect
 
-    def quick(*args: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*args, **options)
+    def quick(*args: Any, **settings: Any) -> sqlite3.Connection:
+        connection = connect(*args, **settings)
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
     sqlite3.connect = quick
     os.fsync = lambda handle: None
-
-
-def run(images: Path, store: Path, options: dict[str, Any]) -> None:
-    without_sync()
     options = {"n_jobs": 1, "level": 0} | options
     descriptor = RowPixels(level=options.pop("level"))
+    if begun is not None:
+        begun.set()
     extract(ImageFolder(images), descriptor, store, shard_bytes=32, **options)
 
 
-def run_until(moment: int, steps: Any, images: Path, store: Path, options: dict[str, Any]) -> None:
+def run_until(moment: int, steps: Any, *arguments: Any) -> None:
     """Extract, and die at step ``moment``; count the steps taken in ``steps``."""
     package = str(Path(bowsaw.store.__file__).parent)
 
@@ -70,17 +62,12 @@ def run_until(moment: int, steps: Any, images: Path, store: Path, options: dict[
             return None
         steps.value += 1
         if steps.value == moment:
-            die()
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
         return trace
 
     sys.settrace(trace)
-    run(images, store, options)
+    run(*arguments)
     sys.settrace(None)
-
-
-def run_announced(begun: Any, images: Path, store: Path, options: dict[str, Any]) -> None:
-    begun.set()
-    run(images, store, options)
 
 
 def in_child(target: Callable[..., None], *args: object) -> bool:
@@ -96,9 +83,9 @@ def in_child(target: Callable[..., None], *args: object) -> bool:
 class Scenario:
     """One type of extraction, from a given state to what a new extraction gives."""
 
-    def __init__(self, folder: Path, images: Path, before: Path | None, **options: Any) -> None:
-        self.store = folder / "killed.store"
-        self.images, self.before, self.options = images, before, options
+    def __init__(self, folder: Path, images: Path, before: Path | None, options: Any) -> None:
+        self.store, self.before = folder / "killed.store", before
+        self.arguments = images, self.store, options
         shutil.rmtree(folder / "fresh.store", ignore_errors=True)
         in_child(run, images, folder / "fresh.store", options)
         self.expected = snapshot(folder / "fresh.store")
@@ -112,8 +99,7 @@ class Scenario:
 
     def step_until(self, moment: int) -> int:
         steps = PROCESSES.Value("l", 0, lock=False)
-        args = (moment, steps, self.images, self.store, self.options)
-        self.n_killed += in_child(run_until, *args)
+        self.n_killed += in_child(run_until, moment, steps, *self.arguments)
         return int(steps.value)
 
     def finish(self, moment: object) -> None:
@@ -124,35 +110,34 @@ class Scenario:
         except StoreError as error:
             intact = "damaged" not in str(error)
         if not intact:
-            self.different.append(f"{moment}, before going on")
-        in_child(run, self.images, self.store, self.options)
+            self.different.append(f"{moment}, before resuming")
+        in_child(run, *self.arguments)
         if snapshot(self.store) != self.expected:
             self.different.append(moment)
 
-    def kill_once(self) -> None:
+    def kill_once(self, n_moments: int) -> None:
         """Kill at moments spread over the run."""
         self.start()
         n_steps = self.step_until(0)
-        for i in range(N_MOMENTS):
+        for i in range(n_moments):
             self.start()
-            self.step_until(1 + i * n_steps // N_MOMENTS)
-            self.finish(1 + i * n_steps // N_MOMENTS)
+            self.step_until(1 + i * n_steps // n_moments)
+            self.finish(1 + i * n_steps // n_moments)
 
-    def kill_repeatedly(self) -> None:
+    def kill_repeatedly(self, n_moments: int) -> None:
         """Kill each attempt to finish a little later than the one before."""
         self.start()
-        for moment in range(150, 100_000, 90 if FORKS else 400):
+        for moment in range(150, 100_000, 2250 // n_moments):
             if self.step_until(moment) < moment:
                 break
         self.finish("the last")
 
-    def kill_by_clock(self) -> None:
+    def kill_by_clock(self, n_moments: int) -> None:
         """Kill from outside, whatever the threads are doing."""
-        for i in range(N_MOMENTS // 2):
+        for i in range(n_moments // 2):
             self.start()
             begun = PROCESSES.Event()
-            args = (begun, self.images, self.store, self.options)
-            child = PROCESSES.Process(target=run_announced, args=args)
+            child = PROCESSES.Process(target=run, args=(*self.arguments, begun))
             child.start()
             begun.wait(60)
             time.sleep(0.002 * i)
@@ -162,7 +147,7 @@ class Scenario:
             self.finish(f"{i} clock")
 
 
-def main(folder: Path) -> dict[str, object]:
+def main(folder: Path, n_moments: int) -> dict[str, object]:
     old, new, before = folder / "old", folder / "new", folder / "before.store"
     write_images(old, OLD)
     write_images(new, NEW)
@@ -175,11 +160,11 @@ def main(folder: Path) -> dict[str, object]:
         ("repeatedly", Scenario.kill_repeatedly, old, None, {}),
         ("by the clock", Scenario.kill_by_clock, new, before, {"n_jobs": 2}),
     ):
-        scenario = Scenario(folder, images, start, **options)
-        kill(scenario)
+        scenario = Scenario(folder, images, start, options)
+        kill(scenario, n_moments if FORKS else 2)
         report[name] = {"killed": scenario.n_killed, "different": scenario.different}
     return report
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(Path(sys.argv[1]))))
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))

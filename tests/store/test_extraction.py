@@ -3,17 +3,16 @@ from __future__ import annotations
 import gc
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import tracemalloc
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.store.row_pixels import RowPixels, snapshot, write_image, write_images
 
 from bowsaw.checkpoint import exclusive
 from bowsaw.errors import (
@@ -26,6 +25,7 @@ from bowsaw.errors import (
 )
 from bowsaw.images.folder import ImageFolder
 from bowsaw.store import Store, extract, extraction
+from bowsaw.store.catalog import read_catalog
 
 COUNTS = (3, 0, 5, None, 4, 4, 1, 0, None, 6, 2, 7)
 SHARD = 32
@@ -33,29 +33,21 @@ SHARD = 32
 
 
 @pytest.fixture
-def images(tools, tmp_path) -> ImageFolder:
-    return tools.write_images(tmp_path / "images", COUNTS)
+def images(tmp_path) -> ImageFolder:
+    return write_images(tmp_path / "images", COUNTS)
 
 
 @pytest.fixture
-def run(tools, tmp_path):
+def run(tmp_path):
     """Extract the folder as it is now; returns what the store is then."""
 
     def run(name="test.store", descriptor=None, **options):
-        target = tmp_path / name
         options = {"shard_bytes": SHARD, "n_jobs": 1} | options
-        extract(
-            ImageFolder(tmp_path / "images"), descriptor or tools.RowPixels(), target, **options
-        )
-        return tools.snapshot(target)
+        folder = ImageFolder(tmp_path / "images")
+        extract(folder, descriptor or RowPixels(), tmp_path / name, **options)
+        return snapshot(tmp_path / name)
 
     return run
-
-
-def sizes_by_shard(store: Path) -> list[tuple[int, ...]]:
-    with closing(sqlite3.connect(store / "catalog.sqlite")) as connection:
-        lines = connection.execute("SELECT shard, count FROM images ORDER BY row").fetchall()
-    return [tuple(c for s, c in lines if s == shard) for shard in sorted({s for s, _ in lines})]
 
 
 # -- what is written -----------------------------------------------------------------------------
@@ -67,59 +59,64 @@ def sizes_by_shard(store: Path) -> list[tuple[int, ...]]:
     shard_bytes=st.integers(1, 120),
     dtype=st.sampled_from(["uint8", "float32"]),
 )
-def test_a_store_hands_out_each_images_descriptors(tools, counts, shard_bytes, dtype):
-    descriptor = tools.RowPixels(dtype)
+def test_a_store_holds_the_descriptors_of_each_usable_image(counts, shard_bytes, dtype):
+    descriptor = RowPixels(dtype)
     with tempfile.TemporaryDirectory() as folder:
-        images = tools.write_images(Path(folder) / "images", counts)
+        images = write_images(Path(folder) / "images", counts)
         kept = [i for i, count in enumerate(counts) if count is not None]
         snapshots = []
         for n_jobs in (1, 2):
             path = Path(folder) / f"{n_jobs}.store"
             store = extract(images, descriptor, path, n_jobs=n_jobs, shard_bytes=shard_bytes)
-            snapshots.append(tools.snapshot(path))
+            snapshots.append(snapshot(path))
             assert len(store.bags) == len(store) == len(kept)
             assert store.bags.dtype == np.dtype(dtype)
             assert store.y.tolist() == images.y[kept].tolist()
+            broken = [images.relative_paths[i] for i, n in enumerate(counts) if n is None]
+            assert store.set_aside == [
+                (path, "not an image, or of an unknown format") for path in broken
+            ]
             for row, i in enumerate(kept):
-                picture = descriptor.load(images.paths[i])
-                values, positions = descriptor.describe(picture.grey)
+                image = descriptor.load(images.paths[i])
+                values, positions = descriptor.describe(image.grey)
                 np.testing.assert_array_equal(store.bags[row], values)
                 np.testing.assert_array_equal(store.positions(row), positions)
                 assert store.paths[row] == images.relative_paths[i]
                 assert store.sizes[row].tolist() == [4, counts[i] + 1]
-                assert store.bags.digests[row] == picture.digest
+                assert store.bags.digests[row] == image.digest
             del store
             gc.collect()
         assert snapshots[0] == snapshots[1]
 
 
-def test_a_shard_ends_with_the_image_that_fills_it(images, run, tmp_path):
-    run()
-    expected = [(3, 0, 5), (0, 4, 4), (1, 0, 0, 6, 2), (7,)]
-    assert sizes_by_shard(tmp_path / "test.store") == expected
+def test_a_shard_ends_with_the_image_that_fills_it_or_after_many_images(
+    images, run, tmp_path, monkeypatch
+):
+    def counts_by_shard(name, **options):
+        run(name, **options)
+        shards = read_catalog(tmp_path / name).shards()
+        return [tuple(entry.count for entry in entries) for entries in shards]
 
-
-def test_a_shard_ends_after_some_images_even_if_they_are_empty(images, run, tmp_path, monkeypatch):
+    assert counts_by_shard("a") == [(3, 0, 5), (0, 4, 4), (1, 0, 0, 6, 2), (7,)]
     monkeypatch.setattr(extraction, "SHARD_IMAGES", 5)
-    run(shard_bytes=10**9)
-    assert [len(shard) for shard in sizes_by_shard(tmp_path / "test.store")] == [5, 5, 2]
+    assert list(map(len, counts_by_shard("b", shard_bytes=10**9))) == [5, 5, 2]
 
 
-def test_the_store_names_no_machine_and_no_moment(images, run, tools, tmp_path):
+def test_the_store_names_no_machine_and_no_moment(images, run, tmp_path):
     here = run()
     shutil.copytree(tmp_path / "images", tmp_path / "elsewhere")
     folder = ImageFolder(tmp_path / "elsewhere")
-    extract(folder, tools.RowPixels(), tmp_path / "other.store", shard_bytes=SHARD)
-    assert tools.snapshot(tmp_path / "other.store") == here
+    extract(folder, RowPixels(), tmp_path / "other.store", shard_bytes=SHARD)
+    assert snapshot(tmp_path / "other.store") == here
     assert tmp_path.name not in "".join(here["dump"])
 
 
-def test_rows_go_to_disk_picture_by_picture(tools, tmp_path):
-    class Many(tools.RowPixels):
+def test_rows_go_to_disk_image_by_image(tmp_path):
+    class Many(RowPixels):
         def describe(self, grey):
             return np.zeros((250_000, 4), np.uint8), np.zeros((250_000, 3), np.float32)
 
-    images = tools.write_images(tmp_path / "images", [1] * 30)
+    images = write_images(tmp_path / "images", [1] * 30)
     gc.collect()
     tracemalloc.start()
     try:
@@ -128,7 +125,7 @@ def test_rows_go_to_disk_picture_by_picture(tools, tmp_path):
     finally:
         tracemalloc.stop()
     assert (tmp_path / "test.store/shards/00000.npy").stat().st_size == 30_000_128
-    # One picture has 4 MB; the shard has 120 MB.
+    # One image has 4 MB; the shard has 120 MB.
     assert peak < 16_000_000
 
 
@@ -141,37 +138,27 @@ def test_rows_go_to_disk_picture_by_picture(tools, tmp_path):
         (lambda v, p: (v * np.float32(np.nan), p), "finite"),
     ],
 )
-def test_a_descriptor_that_does_not_keep_its_word_is_refused(tools, run, tmp_path, gives, message):
-    class Wrong(tools.RowPixels):
+def test_a_descriptor_that_does_not_keep_its_word_is_refused(run, tmp_path, gives, message):
+    class Wrong(RowPixels):
         def describe(self, grey):
             return gives(*super().describe(grey))
 
-    tools.write_images(tmp_path / "images", [3, 3, 3])
+    write_images(tmp_path / "images", [3, 3, 3])
     with pytest.raises(DataError, match=message):
         run(descriptor=Wrong("float32"))
 
 
-def test_parameters_are_checked_before_anything_is_made(images, tools, tmp_path):
+def test_parameters_are_checked_before_anything_is_made(images, tmp_path):
     path = tmp_path / "test.store"
     for options in ({"shard_bytes": 0}, {"n_jobs": 0}):
         with pytest.raises(ParameterError, match=next(iter(options))):
-            extract(images, tools.RowPixels(), path, **options)
+            extract(images, RowPixels(), path, **options)
     with pytest.raises(ParameterError, match="float64"):
-        extract(images, tools.RowPixels("float64"), path)
+        extract(images, RowPixels("float64"), path)
     assert not path.exists()
 
 
 # -- images that cannot be used ------------------------------------------------------------------
-
-
-def test_bad_images_are_set_aside_with_their_reason(images, tools, tmp_path):
-    store = extract(images, tools.RowPixels(), tmp_path / "test.store")
-    bad = [i for i, count in enumerate(COUNTS) if count is None]
-    assert [path for path, _ in store.set_aside] == [images.relative_paths[i] for i in bad]
-    for i, (_, reason) in zip(bad, store.set_aside, strict=True):
-        with pytest.raises(ImageError) as caught:
-            tools.RowPixels().load(images.paths[i])
-        assert reason == caught.value.reason
 
 
 def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images, run, tmp_path):
@@ -186,8 +173,8 @@ def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images
 # -- running again -------------------------------------------------------------------------------
 
 
-def count_described(tools, calls: list[int]):
-    class Counting(tools.RowPixels):
+def count_described(calls: list[int]):
+    class Counting(RowPixels):
         def describe(self, grey):
             calls.append(len(grey) - 1)
             return super().describe(grey)
@@ -199,72 +186,52 @@ def modified(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_mtime_ns for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def test_a_finished_store_is_not_touched(images, run, tools, tmp_path):
+def test_a_finished_store_is_not_touched(images, run, tmp_path):
     first = run()
     times = modified(tmp_path / "test.store")
     calls: list[int] = []
-    assert run(descriptor=count_described(tools, calls)) == first
+    assert run(descriptor=count_described(calls)) == first
     assert calls == []
     assert modified(tmp_path / "test.store") == times
 
 
-def replace_image(i: int, count: int | None):
-    def change(images: ImageFolder, tools) -> None:
-        tools.write_image(Path(images.paths[i]), count, seed=99)
-
-    return change
-
-
-def remove_images(*rows: int):
-    def change(images: ImageFolder, tools) -> None:
-        for row in rows:
-            path = Path(images.paths[row])
+def change(root: Path, changes: dict[str, int | str | None]) -> None:
+    """Write other images (a count, None for a broken one), rename (a name) or remove them ("")."""
+    for name, to in changes.items():
+        path = root / name
+        if isinstance(to, str) and to:
+            path.rename(root / to)
+        elif isinstance(to, str):
             path.unlink()
             if not any(path.parent.iterdir()):
                 path.parent.rmdir()
-
-    return change
-
-
-def add_image(name: str, count: int | None):
-    def change(images: ImageFolder, tools) -> None:
-        target = Path(images.root) / name
-        target.parent.mkdir(exist_ok=True)
-        tools.write_image(target, count, seed=99)
-
-    return change
-
-
-def rename_image(i: int, name: str):
-    def change(images: ImageFolder, tools) -> None:
-        path = Path(images.paths[i])
-        path.rename(Path(images.root) / name)
-
-    return change
+        else:
+            path.parent.mkdir(exist_ok=True)
+            write_image(path, to, seed=99)
 
 
 # Images 0 to 2 are in shard 0, 3 to 5 in shard 1, 6 to 10 in shard 2, and 11 alone in shard 3.
 CHANGES = {
-    "same size, other content": (replace_image(5, 4), 1),
-    "other size": (replace_image(4, 9), 1),
-    "last changed": (replace_image(11, 7), 3),
-    "repaired": (replace_image(8, 2), 2),
-    "still broken": (replace_image(8, None), 4),
-    "first removed": (remove_images(0), 0),
-    "last two shards removed": (remove_images(6, 7, 8, 9, 10, 11), 2),
-    "added in the middle": (add_image("b/004x.png", 1), 1),
-    "added behind the last": (add_image("c/z.png", 1), 3),
-    "new first class": (add_image("0/1.png", 1), 0),
-    "renamed": (rename_image(10, "c/010x.png"), 2),
-    "moved to another class": (rename_image(3, "b/003.png"), 1),
+    "same size, other content": ({"b/005.png": 4}, 1),
+    "other size": ({"b/004.png": 9}, 1),
+    "last changed": ({"c/011.png": 7}, 3),
+    "repaired": ({"c/008.png": 2}, 2),
+    "still broken": ({"c/008.png": None}, 4),
+    "first removed": ({"a/000.png": ""}, 0),
+    "last two shards removed": ({f"{'bc'[i > 7]}/{i:03}.png": "" for i in range(6, 12)}, 2),
+    "added in the middle": ({"b/004x.png": 1}, 1),
+    "added behind the last": ({"c/z.png": 1}, 3),
+    "new first class": ({"0/1.png": 1}, 0),
+    "renamed": ({"c/010.png": "c/010x.png"}, 2),
+    "moved to another class": ({"a/003.png": "b/003.png"}, 1),
 }
 
 
-@pytest.mark.parametrize(("change", "n_kept"), CHANGES.values(), ids=CHANGES)
-def test_changed_images_are_noticed(images, run, tools, tmp_path, change, n_kept):
+@pytest.mark.parametrize(("changes", "n_kept"), CHANGES.values(), ids=CHANGES)
+def test_changed_images_are_noticed(images, run, tmp_path, changes, n_kept):
     run()
     before = modified(tmp_path / "test.store" / "shards")
-    change(images, tools)
+    change(images.root, changes)
     changed = run(n_jobs=2)
     after = modified(tmp_path / "test.store" / "shards")
     assert changed == run("fresh.store")
@@ -291,56 +258,41 @@ def test_missing_and_damaged_shards_are_redone(images, run, tmp_path):
     [
         ({"level": 3}, "level was 0 and is 3"),
         ({"dtype": "float32"}, "dtype was 'uint8' and is 'float32'"),
-        ({"max_pixels": 5_000}, "max_pixels was 10000 and is 5000"),
+        ({"max_pixels": 5_000}, "max_pixels was 1000000 and is 5000"),
     ],
 )
-def test_another_parameter_is_refused_by_name(images, run, tools, options, difference):
+def test_another_parameter_is_refused_by_name(images, run, options, difference):
     first = run()
-    other = tools.RowPixels(**options)
+    other = RowPixels(**options)
     with pytest.raises(StoreError, match=rf"parameters: {difference}\. .*--overwrite"):
         run(descriptor=other)
     assert run() == first
     assert run(descriptor=other, overwrite=True) == run("fresh.store", descriptor=other)
 
 
-def test_an_existing_folder_is_not_mistaken_for_a_store(images, tools, tmp_path):
-    photos = tmp_path / "photos" / "shards"
-    photos.mkdir(parents=True)
-    (photos / "00000.npy").write_bytes(b"precious")
-    for overwrite in (False, True):
-        with pytest.raises(StoreError, match="is not a store, and the folder is not empty"):
-            extract(images, tools.RowPixels(), tmp_path / "photos", overwrite=overwrite)
-    assert (photos / "00000.npy").read_bytes() == b"precious"
-    (tmp_path / "file").write_bytes(b"precious")
-    with pytest.raises(StoreError, match="cannot become a store"):
-        extract(images, tools.RowPixels(), tmp_path / "file")
-    with pytest.raises(StoreError, match="cannot become a store"):
-        extract(images, tools.RowPixels(), tmp_path / "file" / "inside")
-
-
-@pytest.mark.parametrize("name", ["writer.lock", "catalog.sqlite"])
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_name_alone_does_not_make_a_folder_a_store(images, run, tmp_path, name, overwrite):
+@pytest.mark.parametrize("name", ["writer.lock", "catalog.sqlite", "other"])
+def test_a_folder_with_other_files_is_not_taken_for_a_store(images, run, tmp_path, name):
     # Any folder with a file writer.lock was taken for a store, and what looked like ours deleted.
-    mine = tmp_path / "test.store" / "segments" / "diary.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine")
+    mine = [tmp_path / "test.store" / part for part in ("segments/diary.txt", "shards/00000.npy")]
+    for path in mine:
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
     (tmp_path / "test.store" / name).touch()
-    with pytest.raises(StoreError, match="the folder is not empty"):
-        run(overwrite=overwrite)
-    assert mine.read_text() == "mine"
+    for overwrite in (False, True):
+        with pytest.raises(StoreError, match="the folder is not empty"):
+            run(overwrite=overwrite)
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
+    for path in (mine[0], mine[0] / "inside"):
+        with pytest.raises(StoreError, match="cannot become a store"):
+            run(path)
 
 
 # -- interruptions (see also test_killing.py) ----------------------------------------------------
 
 
-class InterruptedRunError(Exception):
-    pass
-
-
 @pytest.mark.parametrize(("error", "n_jobs"), [(KeyboardInterrupt, 1), (MemoryError, 2)])
-def test_an_exception_leaves_a_store_that_resumes(images, run, tools, tmp_path, error, n_jobs):
-    class Failing(tools.RowPixels):
+def test_an_exception_leaves_a_store_that_resumes(images, run, tmp_path, error, n_jobs):
+    class Failing(RowPixels):
         def describe(self, grey):
             if len(grey) == 7:
                 raise error
@@ -352,12 +304,12 @@ def test_an_exception_leaves_a_store_that_resumes(images, run, tools, tmp_path, 
     with pytest.raises(StoreError, match=r"unfinished: 6 of 12 images are done\. Run the same"):
         Store(tmp_path / "test.store")
     calls: list[int] = []
-    resumed = run(descriptor=count_described(tools, calls))
+    resumed = run(descriptor=count_described(calls))
     assert calls == [1, 0, 6, 2, 7]
     assert resumed == run("fresh.store")
 
 
-def test_a_full_disk_under_the_catalogue_is_told_as_such(images, run, tmp_path, monkeypatch):
+def test_a_full_disk_under_the_catalogue_is_reported_as_such(images, run, tmp_path, monkeypatch):
     connect = sqlite3.connect
 
     def small(*args, **options):
@@ -375,34 +327,17 @@ def test_a_full_disk_under_the_catalogue_is_told_as_such(images, run, tmp_path, 
     assert run() == run("fresh.store")
 
 
-LIMITED = """
-import resource, sys
-sys.path.insert(0, sys.argv[1])
-from pictures import RowPixels
-from bowsaw.images.folder import ImageFolder
-from bowsaw.store import extract
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
-try:
-    extract(ImageFolder(sys.argv[2]), RowPixels(), sys.argv[3], shard_bytes=60_000, n_jobs=1)
-except OSError as error:
-    print(type(error).__name__)
-"""
-
 if sys.platform != "win32":
+    from tests.cli.terminal import no_file_larger_than
 
-    def test_a_write_that_the_system_cuts_short_leaves_a_store_that_resumes(tools, run, tmp_path):
-        tools.write_images(tmp_path / "images", [2_000] * 9)
-        folders = [Path(__file__).parent, tmp_path / "images", tmp_path / "test.store"]
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", LIMITED, *map(str, folders)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() in ("OSError", "SpaceError")
-        assert not list((tmp_path / "test.store").rglob("*.npy*"))
-        assert run(shard_bytes=60_000) == run("fresh.store", shard_bytes=60_000)
+    def test_a_disk_that_fills_up_in_the_middle_leaves_a_store_that_resumes(run, tmp_path):
+        write_images(tmp_path / "images", (3, 5, 12_000, 1))
+        with no_file_larger_than(40_000), pytest.raises(SpaceError, match=r"00001\.npy"):
+            run()
+        assert read_catalog(tmp_path / "test.store").n_done == 2
+        files = sorted(p.name for p in (tmp_path / "test.store").rglob("*.npy*"))
+        assert files == ["00000.npy", "00000.npy"]
+        assert run() == run("fresh.store")
 
 
 # -- two at once ---------------------------------------------------------------------------------
@@ -417,27 +352,26 @@ def test_a_second_writer_is_refused_at_once(images, run, tmp_path):
     assert run() == first
 
 
-def test_a_reader_of_an_unfinished_store_is_told_how_far_it_is(images, run, tools, tmp_path):
-    told = []
+def test_a_reader_of_an_unfinished_store_sees_how_far_it_is(images, run, tmp_path):
+    messages = []
 
-    class Reading(tools.RowPixels):
+    class Reading(RowPixels):
         def describe(self, grey):
-            with pytest.raises(StoreError) as caught:
+            with pytest.raises(StoreError, match="or wait for the one that is running") as caught:
                 Store(tmp_path / "test.store")
-            told.append(str(caught.value))
+            messages.append(str(caught.value))
             return super().describe(grey)
 
     run(descriptor=Reading())
-    assert "unfinished: 0 of 12 images are done" in told[0]
-    assert "unfinished: 11 of 12 images are done" in told[-1]
-    assert "or wait for the one that is running" in told[-1]
+    assert "unfinished: 0 of 12 images are done" in messages[0]
+    assert "unfinished: 11 of 12 images are done" in messages[-1]
 
 
-def test_a_reader_keeps_what_it_mapped_and_learns_of_changes(images, run, tools, tmp_path):
+def test_a_reader_keeps_what_it_mapped_and_learns_of_changes(images, run, tmp_path):
     run()
     early, late = Store(tmp_path / "test.store"), Store(tmp_path / "test.store")
     before = [bag.tolist() for bag in early.bags]
-    replace_image(0, 3)(images, tools)
+    change(images.root, {"a/000.png": 3})
     if sys.platform == "win32":
         # There a file cannot be removed while it is mapped; the next run finishes the work.
         with pytest.raises(StoreError, match="Close the programs that read the store"):
@@ -451,41 +385,38 @@ def test_a_reader_keeps_what_it_mapped_and_learns_of_changes(images, run, tools,
             read()
 
 
-def test_a_name_that_is_not_unicode_is_set_aside(tools, tmp_path):
-    images = tools.write_images(tmp_path / "images", (1, 2, 3))
+@pytest.mark.parametrize(
+    ("names", "listed"),
+    [
+        (("a/1.png", "a/2.png", "a/caf\udce9.png"), ("a/1.png", "a/2.png", r"a/caf\udce9.png")),
+        # Names that are escaped alike broke the unique paths of the catalogue.
+        (
+            ("a/\\udcff.png", "a/\\udcff.png?", "a/\udcff.png"),
+            (r"a/\udcff.png", r"a/\udcff.png?", r"a/\udcff.png??"),
+        ),
+    ],
+)
+def test_a_name_that_is_not_unicode_is_set_aside(tmp_path, names, listed):
+    images = write_images(tmp_path / "images", (1, 2, 3))
     # Such a name cannot be made on every system, but on those where it can it is listed like this.
-    images.relative_paths = (*images.relative_paths[:2], "c/caf\udce9.png")
+    images.relative_paths = names
     for _ in range(2):
-        store = extract(images, tools.RowPixels(), tmp_path / "test.store")
-        assert store.set_aside == [("c/caf\\udce9.png", "a file name that is not Unicode")]
-        assert store.y.tolist() == [0, 1]
+        store = extract(images, RowPixels(), tmp_path / "test.store")
+        assert store.paths == listed[:2]
+        assert store.set_aside == [(listed[2], "a file name that is not Unicode")]
 
 
-def test_two_names_that_are_escaped_alike_make_a_store(tools, tmp_path):
-    # The second insertion broke the catalogue's unique paths, with --overwrite as well.
-    images = tools.write_images(tmp_path / "images", (1, 2, 3))
-    images.relative_paths = ("a/\udcff.png", "a/\\udcff.png", "a/\\udcff.png?")
-    for _ in range(2):
-        store = extract(images, tools.RowPixels(), tmp_path / "test.store")
-        assert [path for path, _ in store.set_aside] == ["a/\\udcff.png??"]
-        assert store.paths == ("a/\\udcff.png", "a/\\udcff.png?")
-
-
-def test_shards_go_only_when_the_catalogue_no_longer_tells_of_them(
-    images, run, tools, tmp_path, monkeypatch
+def test_shards_are_removed_after_the_catalogue_no_longer_lists_them(
+    images, run, tmp_path, monkeypatch
 ):
     run()
-    replace_image(5, 1)(images, tools)
-    told = []
+    change(images.root, {"b/005.png": 1})
+    found = []
 
     def watched(folder, first, discard=extraction.discard):
-        with pytest.raises(StoreError) as caught:
-            Store(folder)
-        told.append((first, str(caught.value)))
+        found.append((first, read_catalog(folder).n_done))
         discard(folder, first)
 
     monkeypatch.setattr(extraction, "discard", watched)
     run()
-    [(first, message)] = told
-    assert first == 1
-    assert "unfinished: 3 of 12" in message
+    assert found == [(1, 3)]

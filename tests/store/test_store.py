@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.store.row_pixels import RowPixels, write_images
 
 from bowsaw.bags import Bags
 from bowsaw.errors import StoreError
@@ -16,13 +16,9 @@ COUNTS = (2, None, 3, 1, None, 4, None, None, None)
 
 
 @pytest.fixture
-def store(tools, tmp_path) -> Store:
-    images = tools.write_images(tmp_path / "images", COUNTS)
-    return extract(images, tools.RowPixels(), tmp_path / "test.store", shard_bytes=16)
-
-
-def tree(folder: Path) -> dict[str, tuple[int, int]]:
-    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in folder.rglob("*")}
+def store(tmp_path) -> Store:
+    images = write_images(tmp_path / "images", COUNTS)
+    return extract(images, RowPixels(), tmp_path / "test.store", shard_bytes=16)
 
 
 def test_rows_labels_and_paths_of_usable_images_go_together(store):
@@ -31,31 +27,9 @@ def test_rows_labels_and_paths_of_usable_images_go_together(store):
     assert store.y.dtype == np.int64
     assert store.bags.counts.tolist() == [2, 3, 1, 4]
     assert store.sizes.tolist() == [[4, 3], [4, 4], [4, 2], [4, 5]]
-    assert len(store) == store.n_usable == 4
-    assert store.n_images == 9
-    assert [path for path, _ in store.set_aside] == [
-        "a/001.png",
-        "b/004.png",
-        "c/006.png",
-        "c/007.png",
-        "c/008.png",
-    ]
-
-
-def test_bags_lie_on_disk(store, tools):
-    assert isinstance(store.bags, Bags)
-    assert store.bags is store.bags
-    assert store.bags.scale == store.scale == 255.0
-    assert store.bags.description == store.description == tools.RowPixels().description()
-    bag = store.bags[1]
-    assert isinstance(bag.base, np.memmap)
-    with pytest.raises(ValueError, match="read-only"):
-        bag[0] = 0
-    chosen = store.bags[[3, 0]]
-    np.testing.assert_array_equal(chosen.values, np.concatenate([store.bags[3], store.bags[0]]))
-
-
-def test_positions_follow_the_bags(store):
+    assert (len(store), store.n_usable, store.n_images) == (4, 4, 9)
+    broken = ["a/001.png", "b/004.png", "c/006.png", "c/007.png", "c/008.png"]
+    assert [path for path, _ in store.set_aside] == broken
     assert store.positions(1).tolist() == [[1.5, 1, 1], [1.5, 2, 1], [1.5, 3, 1]]
     assert store.positions(np.int64(-1)).shape == (4, 3)
     assert store.positions(0).dtype == np.float32
@@ -64,9 +38,22 @@ def test_positions_follow_the_bags(store):
             store.positions(i)
 
 
-def test_a_store_of_nothing_usable_opens(tools, tmp_path):
-    images = tools.write_images(tmp_path / "images", (None, None, None))
-    store = extract(images, tools.RowPixels(), tmp_path / "test.store")
+def test_bags_lie_on_disk(store):
+    assert isinstance(store.bags, Bags)
+    assert store.bags is store.bags
+    assert store.bags.scale == store.scale == 255.0
+    assert store.bags.description == store.description == RowPixels().description()
+    bag = store.bags[1]
+    assert isinstance(bag.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        bag[0] = 0
+    chosen = store.bags[[3, 0]]
+    np.testing.assert_array_equal(chosen.values, np.concatenate([store.bags[3], store.bags[0]]))
+
+
+def test_a_store_of_nothing_usable_opens(tmp_path):
+    images = write_images(tmp_path / "images", (None, None, None))
+    store = extract(images, RowPixels(), tmp_path / "test.store")
     assert len(store) == len(store.bags) == 0
     assert store.bags.n_dims == 4
     assert store.y.shape == (0,)
@@ -74,9 +61,9 @@ def test_a_store_of_nothing_usable_opens(tools, tmp_path):
     assert store.summary()["n_descriptors"] == 0
 
 
-def test_split_is_that_of_the_usable_images(tools, tmp_path):
-    images = tools.write_images(tmp_path / "images", [1, None, 1, 1, 1] * 6)
-    store = extract(images, tools.RowPixels(), tmp_path / "test.store")
+def test_split_is_that_of_the_usable_images(tmp_path):
+    images = write_images(tmp_path / "images", [1, None, 1, 1, 1] * 6)
+    store = extract(images, RowPixels(), tmp_path / "test.store")
     ours = store.split(codebook=2, train=3, seed=5, index=1)
     theirs = split_by_class(store.y, store.classes, codebook=2, train=3, seed=5, index=1)
     for part in ("codebook", "train", "test"):
@@ -85,44 +72,42 @@ def test_split_is_that_of_the_usable_images(tools, tmp_path):
         assert len(store.bags[rows]) == len(rows) > 0
 
 
-def test_the_digest_is_of_what_is_handed_out(tools, store, tmp_path):
+def test_the_digest_is_of_what_is_handed_out(store, tmp_path):
     assert len(bytes.fromhex(store.digest)) == 32
 
     def digest(seed=0, **options):
         shutil.rmtree(tmp_path / "images")
-        images = tools.write_images(tmp_path / "images", COUNTS, seed)
+        images = write_images(tmp_path / "images", COUNTS, seed)
         shutil.rmtree(tmp_path / "other.store", ignore_errors=True)
         path = tmp_path / "other.store"
-        return extract(images, tools.RowPixels(**options), path, shard_bytes=100).digest
+        return extract(images, RowPixels(**options), path, shard_bytes=100).digest
 
     assert digest() == store.digest
     others = [digest(seed=1), digest(level=1), digest(dtype="float32")]
     assert len({store.digest, *others}) == 4
 
 
-def test_summary_is_json(store, tools):
-    told = json.loads(json.dumps(store.summary()))
-    assert told["n_images"] == 9
-    assert told["n_usable"] == 4
-    assert told["n_descriptors"] == 10
-    assert told["n_dims"] == 4
-    assert told["dtype"] == "uint8"
-    assert told["scale"] == 255.0
-    assert told["description"] == tools.RowPixels().description()
-    assert told["digest"] == store.digest
-    assert [line["path"] for line in told["set_aside"]] == [path for path, _ in store.set_aside]
+def test_summary_is_json(store):
+    summary = json.loads(json.dumps(store.summary()))
+    assert [line["path"] for line in summary["set_aside"]] == [path for path, _ in store.set_aside]
+    expected = {"n_images": 9, "n_usable": 4, "n_descriptors": 10, "n_dims": 4, "dtype": "uint8"}
+    expected |= {"scale": 255.0, "digest": store.digest, "description": RowPixels().description()}
+    assert summary | expected == summary
 
 
 # -- opening -------------------------------------------------------------------------------------
 
 
-def test_opening_and_reading_change_nothing(store, tmp_path):
-    before = tree(store.path)
+def test_opening_and_reading_change_nothing(store):
+    def tree():
+        return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in store.path.rglob("*")}
+
+    before = tree()
     again = Store(str(store.path))
     assert again.paths == store.paths
     assert again.bags.values.shape == (10, 4)
     assert again.positions(0).shape == (2, 3)
-    assert tree(store.path) == before
+    assert tree() == before
 
 
 def test_a_folder_that_cannot_be_written_can_be_read(store):

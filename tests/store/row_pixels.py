@@ -1,7 +1,9 @@
-"""A descriptor whose answer is known by looking at the picture, and pictures for it."""
+"""A descriptor whose result is known from the image, and images for it."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,16 +18,17 @@ from bowsaw.images.folder import ImageFolder
 
 N_DIMS = 4
 DEADLY = 255
-"""The first pixel of a picture that kills whoever describes it, where somebody may be killed."""
+"""The first pixel of an image that kills the process that describes it, while deaths are left."""
 
 
 class RowPixels(Descriptor):
     """Describes each pixel row but the first by its four pixels; one row alone has none."""
 
-    def __init__(self, dtype="uint8", *, level=0, max_pixels=10_000):
+    def __init__(self, dtype="uint8", *, level=0, max_pixels=10**6, deaths=""):
         self.dtype = dtype
         self.level = level
         self.max_pixels = max_pixels
+        self.deaths = deaths
         self.max_side = None
         self.on_error = "raise"
         self.n_jobs = 1
@@ -51,15 +54,28 @@ class RowPixels(Descriptor):
         return 1
 
     def describe(self, grey):
+        if self.deaths and grey[0, 0] == DEADLY:
+            for death in sorted(Path(self.deaths).iterdir()):
+                death.unlink(missing_ok=True)
+                os.kill(os.getpid(), signal.SIGKILL)
         values = grey[1:].astype(self.dtype)
         places = np.arange(1, len(grey), dtype=np.float32)
-        return values, np.stack([np.full_like(places, 1.5), places, places * 0 + 1], axis=1)
+        positions = np.stack([np.full_like(places, 1.5), places, places * 0 + 1], axis=1)
+        return values if self.dtype == "uint8" else values / values.dtype.type(7), positions
+
+
+def make_deaths(folder: Path, n: int) -> str:
+    """Make a folder of so many deaths, for ``RowPixels``."""
+    folder.mkdir()
+    for i in range(n):
+        (folder / str(i)).touch()
+    return str(folder)
 
 
 def write_images(
     root: Path, counts: Sequence[int | None], seed: int = 0, deadly: int = -1
 ) -> ImageFolder:
-    """Write one picture a count, in three classes; it has that many descriptors, None is broken."""
+    """Write an image with each number of descriptors, in three classes; None is a broken file."""
     for i, count in enumerate(counts):
         target = root / "abc"[i * 3 // len(counts)] / f"{i:03}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +84,9 @@ def write_images(
 
 
 def write_image(target: Path, count: int | None, seed: int = 0, first: int = 0) -> None:
-    """Write one picture; its first row, which nobody describes, begins with ``first``."""
+    """Write one image; its first row, which is not described, begins with ``first``."""
     if count is None:
-        target.write_bytes(b"not a picture")
+        target.write_bytes(b"not an image")
     else:
         shape = (count + 1, N_DIMS)
         pixels = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
