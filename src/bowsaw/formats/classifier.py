@@ -48,6 +48,7 @@ from bowsaw.validation import (
     check_choice,
     check_scale,
     json_mapping,
+    parse_json,
 )
 
 FORMAT = "bowsaw-classifier"
@@ -479,6 +480,6 @@ def _model(
         coding=metadata["coding"],
         sharpness=json.loads(metadata["sharpness"]),
         codebook=metadata["codebook"],
-        description=json.loads(metadata["description"]),
+        description=parse_json(metadata["description"]),
         provenance=json.loads(metadata["provenance"]),
     )

@@ -99,7 +99,7 @@ def tensors_of(
             refused[name] = f"empty, of shape {shape}"
         else:
             tensors[name] = np.frombuffer(about["data"], _TYPES[kind]).reshape(shape)
-    return tensors, header.get("__metadata__", {}), refused
+    return tensors, header.get("__metadata__") or {}, refused
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,6 +139,8 @@ def codebook_of(arrays: Mapping[str, NDArray[Any]], **fields: Any) -> Codebook:
         if not isinstance(fields[name], dict | None):
             raise FormatError(f"its {name} is not a mapping: it is damaged")
     try:
+        # A description with NaN or infinity could not be written again.
+        canonical_json(fields["description"])
         ids, trained_on = arrays["ids"], arrays.get("trained_on")
         return Codebook(arrays["words"], ids, trained_on=trained_on, **fields)
     except (BowsawError, TypeError, ValueError) as error:

@@ -208,7 +208,7 @@ def _check_signed(data: bytes, found: Codebook, folder: Path) -> None:
 
 def _digest(data: bytes) -> Any:
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return header.get("__metadata__", {}).get("digest")
+    return (header.get("__metadata__") or {}).get("digest")
 
 
 # -- classifiers -----------------------------------------------------------------------------------
