@@ -1,37 +1,34 @@
-"""A few pictures, and a store, a codebook and histograms of them."""
+"""A few images, and a store, a codebook and histograms of them."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from bowsaw.cli.main import main
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where things lie."""
+class Place(NamedTuple):
+    """A folder with ``images``, ``a.store``, ``book.safetensors`` and ``h.npz``."""
 
+    folder: Path
     images: Path
     store: Path
     book: Path
     histograms: Path
 
-    @property
-    def folder(self) -> Path:
-        """What holds all of them."""
-        return self.store.parent
+    @classmethod
+    def at(cls, folder: Path) -> Place:
+        names = ("images", "a.store", "book.safetensors", "h.npz")
+        return cls(folder, *map(folder.joinpath, names))
 
 
 @pytest.fixture(scope="session")
 def made_once(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    folder = tmp_path_factory.mktemp("edges")
-    place = Place(
-        folder / "images", folder / "a.store", folder / "book.safetensors", folder / "h.npz"
-    )
+    place = Place.at(tmp_path_factory.mktemp("edges"))
     for name in ("brick", "grass"):
         (place.images / name).mkdir(parents=True)
         for i in range(5):
@@ -50,5 +47,4 @@ def place(made_once: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Return a copy that a test may spoil; commands are typed beside it."""
     shutil.copytree(made_once.folder, tmp_path / "place")
     monkeypatch.chdir(tmp_path / "place")
-    here = tmp_path / "place"
-    return Place(here / "images", here / "a.store", here / "book.safetensors", here / "h.npz")
+    return Place.at(tmp_path / "place")
