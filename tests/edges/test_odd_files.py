@@ -134,7 +134,7 @@ def test_an_output_that_is_an_input_is_refused_and_stays(place, line, reason, ca
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     code, message = typed(line, capfd)
     assert code == ParameterError.exit_code
-    assert f"{reason}, which would be lost. Choose another output." in message
+    assert reason in message
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
 
 
