@@ -65,26 +65,20 @@ def test_the_draw_of_a_seed_is_fixed_for_ever():
     assert split.train.tolist() == [2, 4, 8]
 
 
-def test_too_few_images_names_class_count_and_remedy():
+def test_too_few_images_and_unknown_parts_are_refused():
     with pytest.raises(DataError, match=r"class 'dog' has 4 images.*at least 5 .*Ask for fewer"):
         split_by_class([0] * 9 + [1] * 4, ["cat", "dog"], codebook=2, train=2)
     with pytest.raises(DataError, match="class 'dog' has 0 images"):
         split_by_class([0] * 9, ["cat", "dog"], codebook=2, train=2)
-
-
-def test_unknown_part():
-    split = split_by_class([0] * 5, ["a"], codebook=1, train=1)
     with pytest.raises(ParameterError, match=r"part must be one of .*; got 'valid'"):
-        split.part("valid")
+        split_by_class([0] * 5, ["a"], codebook=1, train=1).part("valid")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"codebook": -1}, "codebook must be an integer of at least 0; got -1"),
-        ({"codebook": 1.5}, "codebook must be an integer of at least 0; got 1.5"),
         ({"train": 0}, "train must be an integer of at least 1; got 0"),
-        ({"train": True}, "train must be an integer of at least 1; got True"),
         ({"index": -1}, "index must be an integer of at least 0; got -1"),
         ({"seed": -1}, "seed must be an integer of at least 0; got -1"),
     ],
