@@ -55,12 +55,8 @@ def assert_equals_twin(grey, **parameters):
         (4, 9),  # cells of one pixel
         (8, 5),  # a step that is no multiple of the cell
         (12, 7),  # odd cells
-        (12, 6),
         (16, 1),
-        (16, 3),
-        (16, 16),
         (16, 40),  # gaps between patches
-        (20, 8),
         (24, 24),
     ],
 )
@@ -69,17 +65,15 @@ def test_patches_and_steps(patch, step):
     assert_equals_twin(NOISE[: side + 3, : side + 1].copy(), patch=patch, step=step)
 
 
-@pytest.mark.parametrize(
-    ("height", "width"), [(16, 16), (16, 17), (18, 16), (17, 17), (16, 90), (90, 16), (18, 105)]
-)
-def test_sizes_of_pictures(height, width):
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (17, 17), (16, 90), (18, 105)])
+def test_sizes_of_images(height, width):
     """One patch and nothing else, margins of one pixel, ribbons."""
     assert_equals_twin(NOISE[:height, :width].copy())
 
 
 @given(st.data())
 @settings(max_examples=25)
-def test_any_picture(data):
+def test_any_image(data):
     patch = data.draw(st.sampled_from([4, 8, 12, 16]))
     step = data.draw(st.integers(3, 20))
     height = data.draw(st.integers(patch, patch + 9))
@@ -89,13 +83,6 @@ def test_any_picture(data):
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     grey = random.integers(0, levels, (height, width), dtype=np.uint8)
     assert_equals_twin(grey, patch=patch, step=step, min_contrast=min_contrast)
-
-
-def test_smaller_than_a_patch_has_no_descriptors():
-    values, positions = DenseSift().describe(NOISE[:15, :40])
-    assert values.shape == (0, 128)
-    assert values.dtype == np.uint8
-    assert positions.shape == (0, 3)
 
 
 def test_the_angle_of_every_possible_gradient():
@@ -117,7 +104,7 @@ DIRECTIONS = [(1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -
 
 
 def ramp(right, down, side=24):
-    """A picture that brightens by ``right`` grey levels a pixel to the right, ``down`` below."""
+    """A image that brightens by ``right`` grey levels per pixel to the right, ``down`` below."""
     y, x = np.mgrid[:side, :side]
     heights = right * x + down * y
     return (heights - heights.min()).astype(np.uint8)
@@ -136,7 +123,7 @@ def test_cells_share_a_pixel_in_proportion_to_its_distance():
     # The only gradients are those at x = 7 and x = 8, between cell columns 1 (centre 5.5) and 2
     # (centre 9.5): weights 0.625 and 0.375 for one, 0.375 and 0.625 for the other, the same in sum.
     # Columns 0 and 3, 5.5 pixels away and more, have none. Rows have one weight each, but for the
-    # outer ones, whose triangles leave the picture by the weights of two pixels, 0.375 + 0.125.
+    # outer ones, whose triangles leave the image by the weights of two pixels, 0.375 + 0.125.
     grey = np.zeros((16, 16), dtype=np.uint8)
     grey[:, 8:] = 255
     rows = np.array([4 - 0.5, 4, 4, 4 - 0.5])
@@ -147,28 +134,28 @@ def test_cells_share_a_pixel_in_proportion_to_its_distance():
     assert not values[:, :, 1:].any()
 
 
-@pytest.mark.parametrize("patch", [8, 16, 20])
-@pytest.mark.parametrize("slope", [1, 2, 3])
-@pytest.mark.parametrize("min_contrast", [1.0, 2.5])
+@pytest.mark.parametrize(
+    ("patch", "slope", "min_contrast"), [(8, 1, 1.0), (16, 3, 1.0), (20, 2, 2.5)]
+)
 def test_low_contrast_is_not_amplified(patch, slope, min_contrast):
     # 16 cells hold 4 · 4 pixels · slope / 255 each in patches of 16, and others count as such:
     # a raw norm of √16 · 16 · slope / 255.
     raw = 64 * slope / 255
-    assert raw < min_contrast
-    values = floats(
-        ramp(slope, 0, side=patch + 12), patch=patch, step=100, min_contrast=min_contrast
-    )
+    grey = ramp(slope, 0, side=patch + 12)
+    values = floats(grey, patch=patch, step=100, min_contrast=min_contrast)
     np.testing.assert_allclose(np.linalg.norm(values, axis=1), raw / min_contrast, rtol=1e-5)
 
 
-@pytest.mark.parametrize("level", [0, 7, 255])
-@pytest.mark.parametrize("min_contrast", [0.0, 1.0])
-def test_a_flat_patch_is_zero(level, min_contrast):
+@pytest.mark.parametrize(("level", "min_contrast"), [(0, 1.0), (7, 0.0), (255, 1.0)])
+def test_a_flat_patch_is_zero_and_a_smaller_image_has_none(level, min_contrast):
     grey = np.full((40, 40), level, dtype=np.uint8)
     for dtype in ("uint8", "float32"):
         values, _ = DenseSift(dtype=dtype, min_contrast=min_contrast).describe(grey)
         assert values.shape == (16, 128)
         assert not values.any()
+        values, positions = DenseSift(dtype=dtype).describe(grey[:15])
+        assert (values.shape, positions.shape) == ((0, 128), (0, 3))
+        assert values.dtype == dtype
 
 
 def test_norms_and_bytes():
@@ -201,7 +188,7 @@ def test_values_that_do_not_fit_a_byte_are_clipped():
 # -- what must not matter -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("patch", [8, 12, 16, 20])
+@pytest.mark.parametrize("patch", [8, 20])
 def test_a_position_is_the_centre_of_what_is_described(patch):
     """The crop around a position, wide enough for all that its cells reach, describes the same."""
     reach = patch // 8 + 1
@@ -220,7 +207,7 @@ def test_a_position_is_the_centre_of_what_is_described(patch):
     assert compared > 30
 
 
-def test_a_mirrored_picture_has_mirrored_descriptors():
+def test_a_mirrored_image_has_mirrored_descriptors():
     # Left and right change places: cell columns turn round, and direction θ becomes 4 - θ.
     grey = NOISE[:80, :80].copy()  # 80 = 16 + 8 · 8: no margin, so the grid is its own mirror
     here = floats(grey).reshape(9, 9, 4, 4, 8)
