@@ -7,12 +7,10 @@ and renames it. A reader sees the old content or the new, never half of it.
 ends with its process, so a killed process leaves no stale lock.
 
 **Resuming** follows one rule. A :class:`Checkpoint` stores the *fingerprint* of its work: all
-settings and data that the result depends on.
-
-- Same fingerprint: the work continues.
-- Another fingerprint, or an unreadable file: refused with the reason; the file is kept. A command
-  starts again only with ``--overwrite``.
-- The file is removed by the caller, after the result is on disk, and only if it is a checkpoint.
+settings and data that the result depends on. With the same fingerprint the work continues. Another
+one, or an unreadable file, is refused with the reason, and the file is kept; a command starts again
+only with ``--overwrite``. The caller removes the file after the result is on disk, and only if it
+is a checkpoint.
 
 A checkpoint is a safetensors file: a JSON record and arrays, with a digest of both. Append-only
 records are JSON lines (:class:`JsonLines`): complete lines survive a kill at any moment.
@@ -277,19 +275,6 @@ class Checkpoint:
         the setting that differs.
     interval : float, default=5.0
         Seconds between two writes worth making; see ``due``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "search.partial"
-    >>> Checkpoint(path, {"seed": 0}).save({"step": 25}, {"kept": np.arange(3)})
-    >>> record, arrays = Checkpoint(path, {"seed": 0}).load()
-    >>> record, arrays["kept"].tolist()
-    ({'step': 25}, [0, 1, 2])
-    >>> Checkpoint(path, {"seed": 1}).load()
-    Traceback (most recent call last):
-    ...
-    bowsaw.errors.MismatchError: ... its seed was 0 and is 1. ...
     """
 
     def __init__(
@@ -314,15 +299,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written >= self._interval
 
     def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """Return the saved record and arrays, or None where there is no file.
-
-        Raises
-        ------
-        FormatError
-            The file is not a readable checkpoint; it is left as it is.
-        MismatchError
-            The file belongs to other work; it is left as it is.
-        """
+        """Return the saved record and arrays, None without a file; refuse a file of other work."""
         if self.path is None or not os.path.lexists(self.path):
             return None
         remedy = "Move it away, or start again with --overwrite; it has been left as it is."
@@ -365,10 +342,7 @@ class Checkpoint:
 
 
 def remove_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Remove a checkpoint and those of its stages; refuse anything else under these names.
-
-    Call it when the result is on disk, or when the user asked to start again.
-    """
+    """Remove a checkpoint and those of its stages; refuse anything else under these names."""
     target = Path(path)
     folder, prefix = target.absolute().parent, f"{target.name}."
     stages = [file for file in folder.iterdir() if file.name.startswith(prefix)]
@@ -382,12 +356,17 @@ def remove_checkpoint(path: str | os.PathLike[str]) -> None:
 def is_checkpoint(path: Path) -> bool:
     """Return whether a file is, or begins as, a checkpoint of ours."""
     try:
-        require_regular(path)
-        with path.open("rb") as file:
-            n_header = int.from_bytes(file.read(8), "little")
-            return _CHECKPOINT.encode() in file.read(min(n_header, 2**20))
+        return begins_as(_CHECKPOINT, path)
     except OSError:
         return False
+
+
+def begins_as(file_format: str, path: Path) -> bool:
+    """Return whether a safetensors file, possibly cut short, states this format."""
+    require_regular(path)
+    with path.open("rb") as file:
+        n_header = int.from_bytes(file.read(8), "little")
+        return f'"{file_format}"'.encode() in file.read(min(n_header, 2**20))
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -408,22 +387,6 @@ class JsonLines:
 
     Complete lines survive whatever happens to the process; a last line that was cut short is
     ignored by ``read`` and dropped by ``repair``.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; made when the first line is appended.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> lines = JsonLines(Path(tempfile.mkdtemp()) / "cells.jsonl")
-    >>> lines.append({"size": 20})
-    >>> with lines.path.open("ab") as file:
-    ...     _ = file.write(b'{"size": 5')
-    >>> lines.repair()
-    >>> list(lines.read())
-    [(1, {'size': 20})]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -484,22 +447,8 @@ class NpzReader:
     have the length of its shape. Nothing is unpickled. Damaged bytes make zipfile and NumPy raise
     many kinds of exceptions: catch ``Exception``.
 
-    Parameters
-    ----------
-    source : Path or binary file
-        The file.
-    max_bytes : int, optional
-        Limit of the unpacked bytes. By default the length of the file; compressed arrays are then
-        refused. Needed where ``source`` is not a Path.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "arrays.npz"
-    >>> np.savez(path, a=np.arange(3))
-    >>> with NpzReader(path) as arrays:
-    ...     arrays.names, arrays["a"]
-    (['a'], array([0, 1, 2]))
+    By default ``max_bytes`` is the length of the file, and compressed arrays are refused; it is
+    needed where ``source`` is not a Path.
     """
 
     def __init__(self, source: Path | BinaryIO, max_bytes: int | None = None) -> None:
@@ -566,9 +515,10 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         if version not in ((1, 0), (2, 0), (3, 0)):
             raise ValueError("it has another version of NumPy's format")
         # Version 3 has the layout of version 2; texts of numbers are ASCII in both.
-        first = version == (1, 0)
-        header = np.lib.format.read_array_header_1_0 if first else _read_header_2
-        shape, _, dtype = header(file)
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
         left = n_bytes - file.tell()
         # Long doubles of other systems are read as something else, without a warning.
         if dtype.kind not in "biufcSU" or dtype.char in "gG":
@@ -581,7 +531,3 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         file.seek(0)
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
-
-
-def _read_header_2(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    return np.lib.format.read_array_header_2_0(file)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
@@ -40,8 +40,7 @@ from bowsaw.descriptors.opencv import OpenCvFeatures
 from bowsaw.errors import DataError, ParameterError
 
 TermCriteria = tuple[int, int, float]
-"""What ``cv2.kmeans`` stops by: the kinds, the number of iterations, the distance."""
-
+"""When ``cv2.kmeans`` stops: the kinds, the number of iterations, the distance."""
 
 _ADDED: Any = object()
 """Stands for the descriptors that were added, since OpenCV refused None."""
@@ -53,26 +52,6 @@ class OpenCvDataError(DataError, cv2.error):
 
 class OpenCvArgumentError(ParameterError, TypeError):
     """An argument of the wrong type, for which OpenCV raised a TypeError."""
-
-
-class Feature(Protocol):
-    """What describes keypoints, such as ``cv2.SIFT_create()``."""
-
-    def compute(self, image: Any, keypoints: Any, /) -> Any:
-        """Return the keypoints that could be described, and their descriptors."""
-
-
-class Matcher(Protocol):
-    """What finds the nearest word, such as ``cv2.BFMatcher(cv2.NORM_L2)``."""
-
-    def clear(self) -> None:
-        """Forget every word."""
-
-    def add(self, descriptors: Any, /) -> None:
-        """Learn a list of arrays of words."""
-
-    def match(self, queryDescriptors: Any, /) -> Any:
-        """Return one ``cv2.DMatch`` per descriptor, in order."""
 
 
 class BOWTrainer:
@@ -237,7 +216,7 @@ class BOWImgDescriptorExtractor:
     ((1, 4), 'float32', 1.0)
     """
 
-    def __init__(self, dextractor: Feature, dmatcher: Matcher) -> None:
+    def __init__(self, dextractor: Any, dmatcher: Any) -> None:
         _check_methods(dextractor, ("compute",), "dextractor", "a cv2.Feature2D")
         _check_methods(dmatcher, ("clear", "add", "match"), "dmatcher", "a cv2.DescriptorMatcher")
         self._feature = dextractor
@@ -329,7 +308,7 @@ def to_codebook(
     feature : cv2.Feature2D
         What described the keypoints; it gives the unit of the words (512 for SIFT).
     **provenance : JSON-able values
-        What else the codebook should tell of how it was made.
+        More on how the words were made.
 
     Examples
     --------

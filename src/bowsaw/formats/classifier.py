@@ -34,7 +34,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.checkpoint import tensors_digest, write_tensors
+from bowsaw.checkpoint import begins_as, tensors_digest, write_tensors
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
@@ -56,7 +56,6 @@ VERSION = "1"
 DESCRIPTORS = ("float32", "uint8")
 """Types of the descriptors that an exported recogniser accepts."""
 
-_MAX_HEADER = 2**20
 _N_PROBES = 8
 
 Label = str | int | float | bool
@@ -448,9 +447,7 @@ def load_classifier(path: str | PathLike[str]) -> LinearModel:
 
 def is_classifier(path: str | PathLike[str]) -> bool:
     """Return whether a file begins as a classifier; it may be damaged."""
-    with Path(path).open("rb") as file:
-        n_header = int.from_bytes(file.read(8), "little")
-        return f'"{FORMAT}"'.encode() in file.read(min(n_header, _MAX_HEADER))
+    return begins_as(FORMAT, Path(path))
 
 
 def _model(
