@@ -1,25 +1,20 @@
 """The Bag-of-Words classes of OpenCV 4, for programs that run on OpenCV 5.
 
-The wheels of OpenCV 5 no longer carry ``BOWKMeansTrainer`` and ``BOWImgDescriptorExtractor``. What
-they were made of is still there: ``cv2.kmeans``, the features and the matchers. So both are small:
+The wheels of OpenCV 5 have no ``BOWKMeansTrainer`` and ``BOWImgDescriptorExtractor``, but still
+what they were made of: ``cv2.kmeans``, the features and the matchers.
 
-- the trainer puts the added descriptors one below the other and gives them to ``cv2.kmeans``, which
-  draws from OpenCV's own generator (``cv2.setRNGSeed``);
-- the extractor asks the matcher for the word of each keypoint's descriptor and counts. With n
+- The trainer passes all added descriptors to ``cv2.kmeans``, which draws from OpenCV's own
+  generator (``cv2.setRNGSeed``).
+- The extractor asks the matcher for the word of each keypoint's descriptor and counts. With n
   descriptors, c of which are nearest to a word, its bin is c · (1/n), both as float32. (That is how
   OpenCV divides a matrix by a number; c/n differs in the last bit for about every other n.)
 
 Names, argument order, shapes, dtypes, aliasing and what is ``None`` are those of the Python binding
-of OpenCV 4.14, down to the missing parameters: the C++ class could return the keypoints of each
-word, the binding never did. ``tests/compat`` holds figures that OpenCV 4 computed, and compares
-them to the bit. Cost: that of ``cv2.kmeans`` and of the matcher.
+of OpenCV 4.14. ``tests/compat`` compares with figures that OpenCV 4 computed, to the bit.
 
-Where they depart: an error says what to do about it, and is OpenCV's kind of error as well as ours,
-so ``except cv2.error`` still catches it; initial labels, which cannot be passed, are refused,
-where OpenCV read uninitialised memory; and anything that has the methods of a feature or
-of a matcher is taken for one.
-
-``to_codebook`` and ``to_vocabulary`` lead from these arrays to bowsaw's codebooks and back.
+Departures: an error names the remedy, and is both OpenCV's class of error and ours, so ``except
+cv2.error`` catches it; initial labels, which cannot be passed, are refused, where OpenCV read
+uninitialised memory; anything that has the methods of a feature or of a matcher is accepted as one.
 """
 
 # The names of the methods are OpenCV's.

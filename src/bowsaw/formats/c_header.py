@@ -5,24 +5,21 @@ heap, no runtime. Cost of a code: n_words · n_dims multiplications at most. Mem
 coding needs n_words floats of stack, scores n_classes numbers.
 
 **Equal codes.** ``bowsaw_code`` adds the squared differences in double, in the order of the
-dimensions, and keeps the first of equal words: our definition of the nearest word. It leaves a word
-as soon as its sum reaches the best one; sums never decrease. The codes equal those of Python,
-unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and two words are
-equally near to 16 digits. ``#define BOWSAW_REAL float`` before the include is faster on a processor
-without double, and a little less exact. Weights are float32, multiplied by the classifier's scale.
+dimensions, and keeps the first of equal words: our definition of the nearest word. The codes equal
+those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and
+two words are equally near to 16 digits. ``#define BOWSAW_REAL float`` before the include is faster
+on a processor without double, and a little less exact. Weights are float32.
 
-**Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero):
-a quarter of the bytes. The largest move of a word, √n_dims · step / 2 at most, is
-``BOWSAW_WORD_ERROR``, in unit-norm units. By the triangle inequality a code changes only where the
-two nearest words differ in distance by less than twice that. The step has at most 12 binary digits:
-step · (q − zero) is then exact in float32, on every compiler. Where descriptors are uint8 and the
-words are within 0 and 255, as those of dense SIFT, uint8 has step 1 and all arithmetic is in 32-bit
-integers.
+**Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero).
+The largest move of a word, √n_dims · step / 2 at most, is ``BOWSAW_WORD_ERROR``, in unit-norm
+units; a code changes only where the two nearest words differ in distance by less than twice that.
+The step has at most 12 binary digits, so that products are exact in float32 on every compiler.
+Where descriptors are uint8 and the words are within 0 and 255, as those of dense SIFT, uint8 has
+step 1 and all arithmetic is in 32-bit integers.
 
 **Names.** All that a header defines begins with one name (``bowsaw_code``, ``BOWSAW_N_WORDS``), so
-several headers fit into one program. Names are lower case, since two that differ in case would
-share their macros, and the second header would be skipped silently. Two underscores in a row are
-reserved in C++.
+several headers fit into one program. Names are lower case: two that differ in case would share
+their macros. Two underscores in a row are reserved in C++.
 """
 
 from __future__ import annotations

@@ -1,25 +1,19 @@
 """From descriptors to a class as one ONNX graph.
 
-**The problem.** A runtime sums products in any order that is fast, so a descriptor half-way between
-two words could be counted for one of them here and for the other there.
-
 **Hard coding without an error.** The nearest word is the arg-min of Σ_d (x_d − c_d)² summed in
-float64 in the order of the dimensions, the first word where sums are equal. The graph follows
-``bowsaw.nearest.search``, with its bounds:
+float64 in the order of the dimensions, the first word where sums are equal; a runtime sums in any
+order. The graph follows ``bowsaw.nearest.search``, with its bounds:
 
 1. scores x·c − ‖c‖²/2 in float32, everything centred on the mean word (``Gemm``);
 2. all words whose score is within twice the rounding error of the best one, for any order of
    summation (``NonZero``: one word per descriptor, rarely a second);
-3. where that leaves several words, these again in float64: the differences squared and summed by
-   ``CumSum``, which adds in the order of the dimensions; the smallest sum of each descriptor and
-   the first word that has it (``ScatterElements`` with ``min``).
+3. where that leaves several words, their distances in float64 by ``CumSum``, which adds in the
+   order of the dimensions, and the first word with the smallest one.
 
 A code differs from ours only on a runtime whose float64 is not IEEE, or whose ``CumSum`` sums in
-another order and two sums are then equal to 16 digits.
-
-**Soft coding** takes exponents relative to the nearest word, so that nothing overflows, in float32
-on both sides; entries of 200 real histograms differed by 1.5e-7 at most. **The classifier** is
-computed in float64 with float64 weights, from the float32 histogram.
+another order and two sums are then equal to 16 digits. Soft coding is in float32 on both sides,
+with exponents relative to the nearest word; entries of 200 real histograms differed by 1.5e-7 at
+most. The classifier is computed in float64 from the float32 histogram.
 
 **Inputs and outputs.** ``descriptors`` ``(n, n_dims)``, float32 or uint8, *in the codebook's stored
 units* (dense SIFT: 512 × unit norm); n may be 0. ``histogram`` ``(1, n_words)`` float32; for hard
@@ -29,11 +23,9 @@ classes. NaN descriptors end hard coding in an error of the runtime, and make a 
 
 The file needs opset 18 (onnxruntime 1.14; the reduced ``onnxruntime-mobile`` lacks some operators).
 Its metadata are text: ``classes``, ``description`` and ``word_ids`` as JSON, ``coding``,
-``sharpness`` (null for hard coding), ``scale`` (null where unknown), ``mapping``, ``codebook`` (a
-digest). The same model gives the same bytes.
-
-Cost: 2 · n_dims · n_words operations per descriptor; memory: one float32 score per descriptor and
-word.
+``sharpness`` and ``scale`` (null where there is none), ``mapping``, ``codebook`` (a digest). The
+same model gives the same bytes. Cost: 2 · n_dims · n_words operations per descriptor, and one
+float32 score per descriptor and word of memory.
 """
 
 from __future__ import annotations
@@ -58,8 +50,7 @@ from bowsaw.validation import check_choice
 if TYPE_CHECKING:
     import onnx
 
-OPSET = 18
-IR_VERSION = 8
+_OPSET, _IR_VERSION = 18, 8
 
 
 def write_onnx(
@@ -134,8 +125,8 @@ def write_onnx(
             [onnx.helper.make_tensor_value_info(*output) for output in outputs],
             graph.constants,
         ),
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
         producer_name="bowsaw",
         producer_version=__version__,
         doc_string=f"descriptors {unit_of(book)}",
@@ -170,7 +161,6 @@ class _Graph:
         return title
 
     def number(self, value: float) -> str:
-        """Add a float32 constant and return its name."""
         return self.constant(np.float32(value))
 
 
@@ -200,13 +190,8 @@ def _hard(graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch)
     doubtful = add("Greater", add("Gather", counts, row, axis=0), one)
     certain = add("Not", doubtful)
     none = graph.constant(np.array([n_words]))
-    codes = add(
-        "ScatterElements",
-        add("Expand", none, n_rows),
-        add("Compress", row, certain, axis=0),
-        add("Compress", word, certain, axis=0),
-        axis=0,
-    )
+    codes, at = add("Expand", none, n_rows), add("Compress", row, certain, axis=0)
+    codes = add("ScatterElements", codes, at, add("Compress", word, certain, axis=0), axis=0)
 
     row, word = add("Compress", row, doubtful, axis=0), add("Compress", word, doubtful, axis=0)
     distance = _distances(graph, rows, row, words, word, search.exact_words.shape[1])

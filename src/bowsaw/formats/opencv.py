@@ -32,10 +32,8 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import FormatError
 from bowsaw.formats.reader import (
     Axes,
-    ByteReader,
     Matrices,
     UnsupportedError,
-    chunks,
     inflate,
     inflation_limit,
     printable,
@@ -52,17 +50,13 @@ _N_START = 1000
 _CHUNK = 2**20
 _MAX_DIGITS = 400
 _TREE_FIELDS = ("scoringType", "weightingType", "nodes")
+# The highest level takes six times as long and saves a twentieth.
 _GZIP_LEVEL = 4
-"""The highest level takes six times as long and saves a twentieth."""
-
 _DIGITS = re.compile(r"[-+0-9.eE,\s]*")
 _NOT_FINITE = re.compile(r"[.]?(?:nan|inf)", re.IGNORECASE)
-
+# A name, OpenCV's name of its type, and its fields as text.
 _Node = tuple[str, str, dict[str, str]]
-"""A name, OpenCV's name of its type, and its fields as text."""
-
 _BASE64 = "$base64$"
-
 _FIELDS = ("rows", "cols", "dt", "data", "sizes")
 _YAML_NODE = re.compile(r"^([^\s#%.\-:][^:\n]*):[ \t]*(?:!!([\w-]+))?", re.MULTILINE)
 _YAML_FIELD = re.compile(r"^[ \t]+(" + "|".join(_FIELDS) + r"):", re.MULTILINE)
@@ -73,12 +67,9 @@ _XML_TYPE = re.compile(r"\btype_id\s*=\s*[\"']([^\"']*)[\"']")
 
 def read_opencv(file: BinaryIO) -> Matrices:
     """Return the matrices of a FileStorage file; the first bytes select YAML, XML or JSON."""
-    source = ByteReader(file)
-    n_bytes = source.left
-    head = source.take(min(n_bytes, 2), "the beginning")
-    file.seek(-len(head), 1)
-    packed = head == GZIP
-    data = inflate(chunks(file), inflation_limit(n_bytes), gzip=True) if packed else file.read()
+    data = file.read()
+    if data.startswith(GZIP):
+        data = inflate([data], inflation_limit(len(data)), gzip=True)
     if data[:1] == b"\x80":
         raise UnsupportedError(
             "it is a compressed pickle, which can run any code when it is opened",
@@ -130,9 +121,6 @@ def write_opencv(codebook: Codebook, path: str | PathLike[str]) -> None:
     with atomic_write(path) as file:
         compressed = name.endswith(".gz")
         file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0) if compressed else data)
-
-
-# -- what a matrix is ------------------------------------------------------------------------------
 
 
 def _value(name: str, kind: str, fields: dict[str, str]) -> NDArray[Any] | str:

@@ -40,18 +40,12 @@ from bowsaw.errors import BowsawError, FormatError, ParameterError
 from bowsaw.validation import check_choice
 
 MAX_RATIO = 50
-"""Inflated bytes per byte on disk."""
-
 MAX_BYTES = 2**30
-"""Inflated bytes of one file, whatever its size."""
-
 LAYOUTS = ("rows", "columns")
-
 KNOWN_LENGTHS = (128, 144, 384)
 """Lengths of VLFeat's descriptors: SIFT and its dense form, LIOP, SIFT of three colours."""
 
 _ANY_FILE = 2**20
-_CHUNK = 2**16
 _MAX_MEMBERS = 1000
 _MAX_VALUES = 10_000
 _MAX_NAME = 100
@@ -137,11 +131,6 @@ def inflate(packed: Iterable[bytes], limit: int, *, gzip: bool = False) -> bytes
     if not machine.eof:
         raise FormatError("its compressed data are cut off")
     return bytes(found)
-
-
-def chunks(file: BinaryIO) -> Iterable[bytes]:
-    """Yield the rest of a file in chunks."""
-    return iter(lambda: file.read(_CHUNK), b"")
 
 
 def open_archive(file: BinaryIO) -> NpzReader:
