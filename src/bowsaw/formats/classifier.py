@@ -114,16 +114,14 @@ class LinearModel:
         self.intercepts = np.array(as_numbers(intercepts, "intercepts"), dtype=np.float64)
         self.classes = _checked_classes(classes)
         n_machines = 1 if len(self.classes) == 2 else len(self.classes)
-        if self.weights.ndim != 2 or len(self.weights) != n_machines or not self.weights.size:
+        shape, one_each = self.weights.shape, self.intercepts.shape
+        if len(shape) != 2 or shape[0] != n_machines or not shape[1]:
             raise DataError(
                 f"weights must be ({n_machines}, n_words) for {len(self.classes)} classes; got "
-                f"shape {self.weights.shape}."
+                f"shape {shape}."
             )
-        if self.intercepts.shape != (n_machines,):
-            raise DataError(
-                f"intercepts must have shape ({n_machines},), one per machine; got shape "
-                f"{self.intercepts.shape}."
-            )
+        if one_each != (n_machines,):
+            raise DataError(f"intercepts must have shape ({n_machines},); got shape {one_each}.")
         if not (np.isfinite(self.weights).all() and np.isfinite(self.intercepts).all()):
             raise DataError("weights and intercepts must be finite; some are NaN or infinite.")
         if not isinstance(codebook, str) or not codebook:
@@ -213,9 +211,8 @@ class LinearModel:
         return int(self.weights.shape[1])
 
     def __repr__(self) -> str:
-        return (
-            f"LinearModel({len(self.classes)} classes, {self.n_words} words, {self.coding} coding)"
-        )
+        classes = len(self.classes)
+        return f"LinearModel({classes} classes, {self.n_words} words, {self.coding} coding)"
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimator's decisions, ``(n_samples, n_classes)``, or 1-d for two classes."""
@@ -251,9 +248,8 @@ class LinearModel:
                 f"{self.codebook[:12]}) than the codebook's (digest {book.digest[:12]}). "
                 "Pass the codebook that it was fitted with, or fit it again with 'bowsaw fit'."
             )
-        if self.sharpness is None:
-            return BagOfWords(book, coding=self.coding, n_jobs=n_jobs)
-        return BagOfWords(book, coding=self.coding, sharpness=self.sharpness, n_jobs=n_jobs)
+        coder = BagOfWords(book, coding=self.coding, n_jobs=n_jobs)
+        return coder if self.sharpness is None else coder.set_params(sharpness=self.sharpness)
 
 
 def unit_of(codebook: Codebook) -> str:
@@ -316,16 +312,14 @@ def as_recogniser(
 def _checked_classes(classes: Sequence[Label]) -> tuple[Label, ...]:
     names = tuple(classes)
     types = {type(name) for name in names}
+    got = str(names)[:80]
     if len(types) != 1 or not types <= {str, int, float, bool} or len(set(names)) < len(names):
-        raise DataError(
-            f"classes must be distinct strings, or distinct numbers; got {str(names)[:80]}."
-        )
+        raise DataError(f"classes must be distinct strings, or distinct numbers; got {got}.")
     labels = np.array(names)
     finite = labels.dtype.kind in "Uib" or (labels.dtype.kind == "f" and np.isfinite(labels).all())
     if len(names) < 2 or not finite:
         raise DataError(
-            "there must be at least 2 classes, and numbers must be finite and within 64 bits; got "
-            f"{str(names)[:80]}."
+            f"there must be at least 2 classes, of finite numbers within 64 bits; got {got}."
         )
     return names
 
@@ -453,14 +447,12 @@ def is_classifier(path: str | PathLike[str]) -> bool:
 def _model(
     tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str], refused: Mapping[str, str]
 ) -> LinearModel:
-    if metadata.get("format") != FORMAT:
-        title = printable(metadata.get("format", "safetensors file of another tool"), 40)
-        raise FormatError(f"it is a {title}")
-    if metadata.get("format_version") != VERSION:
-        raise FormatError(
-            f"it has format {printable(metadata.get('format_version'))}, and this version of "
-            f"bowsaw reads {VERSION}"
-        )
+    title = metadata.get("format", "safetensors file of another tool")
+    version = printable(metadata.get("format_version"))
+    if title != FORMAT:
+        raise FormatError(f"it is a {printable(title, 40)}")
+    if version != VERSION:
+        raise FormatError(f"it has format {version}, and this version of bowsaw reads {VERSION}")
     if refused or set(tensors) != {"weights", "intercepts"}:
         reasons = "".join(f"; {name} is refused: {reason}" for name, reason in refused.items())
         names = sorted({*tensors, *refused})

@@ -59,10 +59,10 @@ COMPLETE = (".safetensors", ".npz")
 
 _N_HEAD = 64
 _TEXTS = (b"%YAML", b"<?xml", b"{")
+# The number of 64 bits that begins a tree; for trees in text (ORB-SLAM), the first line: branches,
+# levels, scoring, weighting.
 _TREES = {88877711233: "DBoW3", 55824124: "FBoW"}
-"""The number of 64 bits that begins a tree of these libraries."""
 _TREE_TEXT = re.compile(rb"(1?\d|20) ([1-9]|10) [0-5] [0-3]\s*?\n")
-"""The first line of a tree in text (ORB-SLAM): branches, levels, scoring, weighting."""
 
 
 def load(
@@ -122,10 +122,8 @@ def open_file(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise FormatError(
-            f"{path} cannot be read: {error.strerror}. Get permission to read it, or copy it to "
-            "a folder of your own."
-        ) from error
+        remedy = "Get permission to read it, or copy it to a folder of your own."
+        raise FormatError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
 
 
 def read(
