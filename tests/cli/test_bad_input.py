@@ -140,8 +140,8 @@ whatif BOOK s --keep 5 --transfer voronoi        | Parameter | at most 3 dimensi
 whatif BOOK s --keep 5 --sharpness 3             | Parameter | belongs to soft coding
 whatif BOOK s --keep 5 --coding soft --sharpness 0 --transfer all | Parameter | sharpness must
 whatif BOOK s --kept same.sft                    | Mismatch  | has all 12 words
-whatif BOOK s --kept ids.safetensors             | Mismatch  | has other words of these ids
-whatif BOOK s --kept more.safetensors            | Mismatch  | has no word 12
+whatif BOOK s --kept ids.safetensors             | Mismatch  | its words have other values
+whatif BOOK s --kept more.safetensors            | Mismatch  | its word 12 is not there
 whatif other.safetensors s --keep 5              | Mismatch  | was trained on
 whatif BOOK s                                    | Parameter | --keep --kept is required
 whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with argument --keep

@@ -82,7 +82,9 @@ def test_prune_is_the_estimator(prune, made, train_part, words, estimator):
 def test_coverage_needs_no_classes(bowsaw, made, one_class):
     words = ("prune", made.book, "one.store", "--keep", 5, "-o", OUTPUT)
     found = bowsaw(*words, "--method", "coverage", "--seed", 3)
-    assert found.err.startswith("5 of 12 words by 144 images (all of them); hard coding\n")
+    assert found.err.startswith(
+        "5 of 12 words by 144 images of 1 class (all of them); hard coding\n"
+    )
     twin = Coverage(load(made.book), 5, random_state=3).fit(Store("one.store").bags)
     assert np.array_equal(load(OUTPUT).ids, twin.codebook_.ids)
     cost = f"{-twin.selection_.scores[-1]:.4g}"

@@ -52,7 +52,6 @@ Panel = tuple[str, str, int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     text = "a folder with one sub-folder per class, or a store made by bowsaw extract"
     parser.add_argument("images", metavar="IMAGES", help=text)
     text = "the folder of records and page"
@@ -85,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Measure all cells, write the page and print the accuracies."""
     options = command.options
     names = ("n_words", "sizes", "coding", "methods", "n_splits", "sharpness")
     settings = {name: getattr(options, name) for name in names}
@@ -151,9 +149,6 @@ def _read_collection(command: Command) -> Collection:
         images=root,
         extract_seconds=round(time.perf_counter() - begin, 2),
     )
-
-
-# -- the tables ----------------------------------------------------------------------------------
 
 
 class Means:

@@ -20,7 +20,6 @@ _PLACES = {
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     sub.add_argument("shell", choices=tuple(_PLACES), help="the shell that the script is for")
     sub.add_argument_group(
         "where it belongs",
@@ -31,7 +30,6 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Print the script."""
     top = parser(*COMMANDS)
     (commands,) = [a for a in top._actions if isinstance(a, argparse._SubParsersAction)]
     for sub in commands.choices.values():

@@ -16,11 +16,9 @@ from bowsaw.formats.registry import load, lost_in, save, writer_of
 from bowsaw.formatting import format_bytes, format_count
 
 EXAMPLE = "bowsaw convert book.safetensors vocabulary.yml"
-AFTER_INTERRUPT = "Nothing was written."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     text = (
         "safetensors, .npy, .npz, OpenCV's .yml, .xml or .json (or .gz of these), faiss's index, "
         ".skops or .mat; the content decides, not the name"
@@ -39,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Convert one file."""
     options = command.options
     source, target = Path(options.input), Path(options.output)
     writer_of(target)

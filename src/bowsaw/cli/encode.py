@@ -20,7 +20,6 @@ EXAMPLE = "bowsaw encode book.safetensors scenes.store -o histograms.npz"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "codebook", "store", output="the histograms to write (.npz)")
     opt.add_overwrite(parser)
     opt.add_jobs(parser, BagOfWords, scheduler=True)
@@ -29,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Write the histograms of a store, chunk by chunk."""
     options = command.options
     opt.check_output(options.output, ".npz", codebook=options.codebook)
     book, store = load(options.codebook), opt.open_store(options.store)

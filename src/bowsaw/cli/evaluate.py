@@ -22,7 +22,6 @@ AFTER_INTERRUPT = "With -o RUN, finished splits are kept, and the same command c
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "store")
     text = (
         "words of the codebook that each split trains on its part codebook, or on its part train "
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Evaluate a codebook and print the accuracies."""
     options = command.options
     if options.codebook:
         opt.refuse_options(options, ("words",), "--codebook brings its own words. Give one of them")

@@ -21,12 +21,10 @@ from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count
 
 EXAMPLE = "bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx"
-AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 _TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     output = "what to write: an ONNX graph (.onnx) or a C header (.h)"
     opt.add_files(parser, "codebook", output=output)
     text = "made by bowsaw fit with this codebook; brings its coding (default: histograms only)"
@@ -45,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Write the graph or the header."""
     options = command.options
     suffix = Path(options.output).suffix
     if suffix not in (".onnx", ".h"):

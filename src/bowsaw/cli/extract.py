@@ -23,7 +23,6 @@ _MAX_LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "images", output="the store to make, a folder")
     opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
     opt.add(parser, "--strict", bool, "stop at a file that cannot be used")
@@ -48,7 +47,6 @@ def image_folder(path: str, preset: str | None) -> ImageFolder:
 
 
 def run(command: Command) -> None:
-    """Extract the descriptors of a folder of images."""
     options = command.options
     if Path(options.output).resolve().is_relative_to(Path(options.images).resolve()):
         raise ParameterError(

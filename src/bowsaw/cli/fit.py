@@ -26,26 +26,24 @@ from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds
 
 EXAMPLE = "bowsaw fit small.safetensors scenes.store --part train --seed 0 -o model.safetensors"
-AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "codebook", "store", output="the classifier to write (.safetensors)")
     text = "what is done to each entry of a histogram: its square root, or nothing"
-    opt.add_from(parser, HistogramClassifier, ("--mapping", "mapping", MAPPINGS, text))
-    text = (
-        "the penalty of an error: a number, or auto to choose it on the part codebook (--part "
-        "train) or by cross-validation"
+    C = "penalty of an error: a number, or auto (on part codebook with --part train, or by folds)"
+    opt.add_from(
+        parser,
+        HistogramClassifier,
+        ("--mapping", "mapping", MAPPINGS, text),
+        ("--C", "C", opt.number_or_auto, C),
     )
-    opt.add_from(parser, HistogramClassifier, ("--C", "C", opt.number_or_auto, text))
     opt.add_jobs(parser, BagOfWords)
     opt.add_coding(parser, "the images that it learns from")
     opt.add_split(parser)
 
 
 def run(command: Command) -> None:
-    """Fit a classifier and save it."""
     options = command.options
     opt.check_output(options.output, ".safetensors", codebook=options.codebook)
     store = opt.open_store(options.store)

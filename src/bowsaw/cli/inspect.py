@@ -27,7 +27,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument(
         "path", metavar="PATH", help="a store, a codebook, a classifier or histograms"
     )
@@ -35,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Print what a path holds."""
     path = Path(command.options.path)
     if not path.exists():
         raise FormatError(

@@ -67,10 +67,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Signals:
-    """Lets SIGTERM end the work as Ctrl-C does: files closed, the terminal restored.
-
-    An exception raised while Python imports modules may get lost there, so ``check`` raises again.
-    """
+    """Lets SIGTERM end the work as Ctrl-C does: files closed, the terminal restored."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -90,11 +87,6 @@ class _Signals:
     def _receive(self, number: int, _: object) -> None:
         self.received = number
         raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raise if a signal came."""
-        if self.received is not None:
-            raise KeyboardInterrupt
 
 
 def parser(*chosen: str) -> argparse.ArgumentParser:
@@ -145,7 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _check_names(top, words)
             options = top.parse_args(words)
             options.typed = words
-            signals.check()
+            if signals.received is not None:
+                # Python has lost the exception in an import.
+                raise KeyboardInterrupt
             _run(options)
     except BaseException as error:
         expected = isinstance(error, _EXPECTED)

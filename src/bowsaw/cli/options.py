@@ -40,9 +40,6 @@ def default(function: Any, name: str) -> Any:
     return inspect.signature(function).parameters[name].default
 
 
-# -- values --------------------------------------------------------------------------------------
-
-
 def reader(
     kind: Callable[[str], Any], allowed: str, holds: Callable[[Any], bool] = lambda _: True
 ) -> Callable[[str], Any]:
@@ -164,9 +161,6 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
             raise ParameterError(f"--{name.replace('_', '-')} does not apply: {reason}.")
 
 
-# -- which images --------------------------------------------------------------------------------
-
-
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a split and one of its parts."""
     group = add_split_sizes(parser, "--codebook")
@@ -217,9 +211,6 @@ def part_record(options: argparse.Namespace) -> dict[str, Any]:
     """Return what provenance and metadata say about the images that were used."""
     split = {} if options.part == "all" else {"split": split_record(options)}
     return {"part": options.part, **split}
-
-
-# -- coding --------------------------------------------------------------------------------------
 
 
 def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
@@ -273,9 +264,6 @@ def coding_text(coder: BagOfWords) -> str:
     return f"{coder.coding} coding{soft}"
 
 
-# -- files ---------------------------------------------------------------------------------------
-
-
 def open_store(path: str) -> Store:
     """Return a store with at least one usable image."""
     store = Store(path)
@@ -308,13 +296,14 @@ def check_output(path: str, suffix: str, **inputs: str | None) -> None:
             )
     if not target.absolute().parent.is_dir():
         raise ParameterError(f"{target.parent} is not a folder. Make it, or choose another output.")
-    check_writable(target.absolute().parent)
+    _check_writable(target.parent)
 
 
-def check_writable(folder: Path) -> None:
-    """Raise a ParameterError when no file can be made in an existing folder."""
+def _check_writable(folder: Path, make: bool = False) -> None:
     try:
-        with tempfile.TemporaryFile(dir=folder):
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.absolute()):
             pass
     except OSError as error:
         raise ParameterError(
@@ -333,16 +322,10 @@ def check_folder(path: str, source: str) -> Path:
             f"the output {path} would lie among the images of {source} and be taken for a class. "
             "Choose a folder beside them."
         )
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ParameterError(
-            f"the folder {path} cannot be made ({error.strerror}). Choose another output."
-        ) from error
+    _check_writable(target, make=True)
     others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
     if others and not (target / "run.json").exists():
         raise ParameterError(f"the folder {path} holds {others[0]} and no run. Choose another.")
-    check_writable(target)
     return target
 
 

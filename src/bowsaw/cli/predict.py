@@ -28,14 +28,12 @@ from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress
 
 EXAMPLE = "bowsaw predict small.safetensors model.safetensors photo.jpg folder/"
-AFTER_INTERRUPT = "Nothing was written. Run the same command again."
 _CHUNK = 64
 
 Answer = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "codebook", "classifier")
     parser.add_argument(
         "images", metavar="IMAGE", nargs="+", help="an image file, or a folder of them"
@@ -45,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Classify images and print their classes."""
     options = command.options
     book, model = load(options.codebook), load_classifier(options.classifier)
     coder = model.coder(book, n_jobs=options.jobs)

@@ -59,44 +59,26 @@ _RESERVED = 2048
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    output = "the smaller codebook to write (.safetensors)"
-    opt.add_files(parser, "codebook", "store", output=output)
+    text = "the smaller codebook to write (.safetensors)"
+    opt.add_files(parser, "codebook", "store", output=text)
     limit = parser.add_mutually_exclusive_group(required=True)
     opt.add(limit, "--keep", opt.int_from(1), "keep N words")
-    text = (
-        "keep as many words as fit into a file of this size, less 2 kB for the record of the "
-        "search: 65536, 64k, 1.5M (k is 1024)"
-    )
+    text = "fill a file of this size (65536, 64k, 1.5M), less 2 kB for the record of the search"
     opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
-    text = (
-        "keep as few words as cost at most this much accuracy (0.01: one point in a hundred), by "
-        "cross-validation with the choice of words inside the folds"
-    )
+    text = "fewest words that cost at most X of accuracy (0.01), by nested cross-validation"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
     summaries = (f"{name}: {method.summary[:-1].lower()}" for name, method in METHODS.items())
     text = f"{'. '.join(summaries)} (default: {next(iter(METHODS))})"
     opt.add(search, "--method", tuple(METHODS), text)
-    text = (
-        f"steps of the refinement (default: {opt.default(Refinement, 'n_steps')}), or swaps that "
-        f"annealing tries (default: {USUAL_STEPS})"
-    )
-    opt.add(search, "--steps", opt.int_from(0), text)
-    text = (
-        "times that a fifth of the images is held out to decide the number of steps of the "
-        "refinement; 0 does all steps (default: 1 with many images, up to 5 with few)"
-    )
-    opt.add(search, "--folds", opt.int_from(0), text)
-    text = (
-        "what annealing and --max-loss maximise (default: "
-        f"{opt.default(Annealing, 'score')}); refinement always uses leave-one-out"
-    )
+    text = f"of refinement (default: {opt.default(Refinement, 'n_steps')}), or swaps of annealing"
+    opt.add(search, "--steps", opt.int_from(0), f"{text} (default: {USUAL_STEPS})")
+    text = "times that a fifth of the images is held out to decide the steps of refinement; 0"
+    opt.add(search, "--folds", opt.int_from(0), f"{text} does all steps (default: 1 to 5)")
+    text = f"what annealing and elimination maximise (default: {opt.default(Annealing, 'score')})"
     opt.add(search, "--score", tuple(SCORES), text)
-    text = (
-        "with --max-loss: steps of refinement at each size, in the folds too, which takes long "
-        f"(default: {opt.default(PruningPath, 'refine')}: words stay as they are)"
-    )
+    text = "with --max-loss: steps of refinement at each size, in the folds too"
+    text = f"{text} (default: {opt.default(PruningPath, 'refine')})"
     opt.add(search, "--refine", opt.int_from(0), text)
     opt.add_overwrite(parser)
     opt.add_jobs(parser, Annealing)
@@ -105,7 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Choose words and save them."""
     options = command.options
     _check_options(options)
     begin = time.perf_counter()
@@ -179,14 +160,14 @@ class _Task:
         selector = self.selector
         more = {"checkpoint": checkpoint, "verbose": verbose}
         selector.set_params(**{k: v for k, v in more.items() if k in selector.get_params()})
-        if isinstance(selector, PruningPath) and self.n_kept is None:
-            selector.fit(self.bags, self.labels, estimate=True)
-            advice = selector.recommend(max_loss=self.options.max_loss)
-            found = selector.selection_at(advice.n_words)
+        if isinstance(selector, PruningPath):
+            advice, loss = None, self.options.max_loss
+            found = selector.fit(self.bags, self.labels, estimate=loss is not None).selection_
+            if loss is not None:
+                advice = selector.recommend(max_loss=loss)
+                found = selector.selection_at(advice.n_words)
             return _Result(found, (found.scores[0], found.scores[-1]), estimate=advice)
         found = selector.fit(self.bags, self.labels).selection_
-        if isinstance(selector, PruningPath):
-            return _Result(found, (found.scores[0], found.scores[-1]))
         if isinstance(selector, Annealing):
             n_moves = len(selector.accepted_)
             left = 0 if self.n_kept == self.book.n_words else selector.n_steps_ - n_moves
@@ -202,15 +183,13 @@ class _Task:
     def summary(self) -> str:
         """Return what is going to be done."""
         words = format_count(self.book.n_words, "word")
-        kept = f"some of {words}" if self.n_kept is None else f"{self.n_kept:,} of {words}"
-        text = f"{kept} by {format_count(len(self.bags), 'image')}"
-        if self.options.method not in _UNLABELLED:
-            text += f" of {format_count(len(np.unique(self.labels)), 'class', 'classes')}"
+        kept = "some" if self.n_kept is None else f"{self.n_kept:,}"
+        classes = format_count(len(np.unique(self.labels)), "class", "classes")
         part = "all of them" if self.options.part == "all" else f"part {self.options.part}"
-        text += f" ({part}); {self.coding['coding']} coding"
-        if self.coding["coding"] == "soft":
-            text += f" of sharpness {self.coding['sharpness']:.4g}"
-        return text
+        coding, sharpness = self.coding["coding"], self.coding.get("sharpness")
+        soft = "" if sharpness is None else f" of sharpness {sharpness:.4g}"
+        images = f"{format_count(len(self.bags), 'image')} of {classes} ({part})"
+        return f"{kept} of {words} by {images}; {coding} coding{soft}"
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the result depends on."""
@@ -245,15 +224,8 @@ class _Task:
             record["max_loss"] = options.max_loss
         if "pruned" in self.book.provenance:
             record["before"] = self.book.provenance["pruned"]
-        return Codebook(
-            chosen.words,
-            chosen.ids,
-            scale=chosen.scale,
-            metric=chosen.metric,
-            description=chosen.description,
-            provenance={**self.book.provenance, **chosen.provenance, "pruned": _rounded(record)},
-            trained_on=self.book.learned_from(self.bags).trained_on,
-        )
+        provenance = {**self.book.provenance, **chosen.provenance, "pruned": _rounded(record)}
+        return chosen.learned_from(self.bags).with_provenance(**provenance)
 
 
 def _read_task(options: argparse.Namespace) -> _Task:
@@ -306,9 +278,6 @@ def _check_classes(labels: NDArray[np.int64], store: Store) -> None:
         )
 
 
-# -- the size of the file ------------------------------------------------------------------------
-
-
 def _words_within(limit: int, book: Codebook, bags: Bags) -> int:
     """Return how many words fit into ``limit`` bytes beside the record."""
     per_word = 4 * book.n_dims + 8
@@ -343,9 +312,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-# -- what is printed -----------------------------------------------------------------------------
 
 
 def _report(command: Command, task: _Task, result: _Result, seconds: float) -> None:

@@ -16,7 +16,6 @@ EXAMPLE = "bowsaw report run/"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="made by bowsaw compare or bowsaw evaluate")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to write the page (default: RUN/index.html)"
@@ -24,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Write the page and print the accuracies."""
     options = command.options
     if options.output:
         check_output(options.output, ".html")

@@ -17,7 +17,6 @@ EXAMPLE = "bowsaw train scenes.store --words 1000 --part codebook --seed 0 -o bo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "store", output="the codebook to write (.safetensors)")
     opt.add_from(
         parser,
@@ -33,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Train a codebook and save it."""
     options = command.options
     opt.check_output(options.output, ".safetensors")
     store = opt.open_store(options.store)

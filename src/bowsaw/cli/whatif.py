@@ -21,7 +21,6 @@ AFTER_INTERRUPT = "What was measured by then is shown; --transfer chooses fewer 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     opt.add_files(parser, "codebook", "store")
     kept = parser.add_mutually_exclusive_group(required=True)
     opt.add(kept, "--keep", opt.int_from(1), "keep N random words")
@@ -44,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: Command) -> None:
-    """Measure each way and print a table."""
     options = command.options
     ways = ways_of(options.coding, options.transfer)
     book, store = load(options.codebook), opt.open_store(options.store)
@@ -85,19 +83,17 @@ def _kept_words(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64
         return draw_words(book, options.keep, options.seed)
     small = load(options.kept)
     unknown = np.setdiff1d(small.ids, book.ids)
-    same = not len(unknown) and np.array_equal(book.only(small.ids).words, small.words)
-    if not same or small.scale != book.scale:
-        reason = (
-            f"has no word {int(unknown[0])}" if len(unknown) else "has other words of these ids"
-        )
+    reason = ""
+    if len(unknown):
+        reason = f"its word {int(unknown[0])} is not there"
+    elif small.n_words == book.n_words:
+        reason = f"it has all {book.n_words} words"
+    elif small.scale != book.scale or (book.only(small.ids).words != small.words).any():
+        reason = "its words have other values"
+    if reason:
         raise MismatchError(
-            f"{options.kept} was not pruned from {options.codebook}, which {reason}. Give a "
-            "codebook of some of its words, or --keep N."
-        )
-    if small.n_words == book.n_words:
-        raise MismatchError(
-            f"{options.kept} has all {book.n_words} words of {options.codebook}, so nothing would "
-            "be pruned. Give a smaller codebook, or --keep N."
+            f"{options.kept} was not pruned from {options.codebook}: {reason}. Give a codebook of "
+            "some of its words, or --keep N."
         )
     return small.ids
 
