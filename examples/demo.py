@@ -1,6 +1,6 @@
 """From photographs to a pruned codebook and a page about it, with the commands that a user types.
 
-The pictures are those that scikit-image ships, so nothing is downloaded. Each becomes one class: a
+The images are those that scikit-image ships, so nothing is downloaded. Each becomes one class: a
 grid of tiles that do not overlap is cut out of it, so whichever tiles a split puts into the
 codebook's part, the training part and the test part, they come from disjoint regions and share no
 pixel. To tell the classes apart is then to recognise brick, grass or a motorcycle from other parts
@@ -29,7 +29,7 @@ SIDE = 80
 """Side of a tile in pixels: 81 patches of dense SIFT."""
 
 GRID = 6
-"""At most this many rows and columns of tiles are cut out of a picture."""
+"""At most this many rows and columns of tiles are cut out of a image."""
 
 CLASSES = {
     "astronaut": "astronaut.png",
@@ -48,37 +48,37 @@ WORDS, KEPT = "200", "20"
 STEPS = ("--steps", "100")
 """Words move at most so often; a third of what is usual, so that the demo stays short."""
 SIZES, SPLITS = "10,20,50,100", "2"
-METHODS = "annealed,published,yang,bottleneck,random,retrained"
+METHODS = "annealing,paper,presence,bottleneck,random,kmeans"
 """What is compared: the methods whose choice takes seconds, so that the demo stays short."""
 
 CODEBOOK, TRAIN = "10", "10"
-"""Tiles a class whose descriptors become words, and that the classifier learns from."""
+"""Tiles per class whose descriptors become words, and that the classifier learns from."""
 
 
-def cut(picture: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-    """Cut disjoint tiles out of the middle of a picture, row by row."""
-    rows, columns = (min(GRID, size // SIDE) for size in picture.shape[:2])
-    top = (picture.shape[0] - rows * SIDE) // 2
-    left = (picture.shape[1] - columns * SIDE) // 2
+def cut(image: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+    """Cut disjoint tiles out of the middle of a image, row by row."""
+    rows, columns = (min(GRID, size // SIDE) for size in image.shape[:2])
+    top = (image.shape[0] - rows * SIDE) // 2
+    left = (image.shape[1] - columns * SIDE) // 2
     return [
-        picture[y : y + SIDE, x : x + SIDE]
+        image[y : y + SIDE, x : x + SIDE]
         for y in range(top, top + rows * SIDE, SIDE)
         for x in range(left, left + columns * SIDE, SIDE)
     ]
 
 
-def write_pictures(folder: Path) -> int:
-    """Write the tiles as one folder a class; return how many there are."""
+def write_images(folder: Path) -> int:
+    """Write the tiles as one folder per class; return how many there are."""
     n_tiles = 0
     for name, file_name in CLASSES.items():
         (folder / name).mkdir(parents=True)
         with as_file(files("skimage") / "data" / file_name) as source:
-            picture = cv2.imread(str(source))
-        if picture is None:
+            image = cv2.imread(str(source))
+        if image is None:
             raise SystemExit(
                 f"the installed scikit-image has no readable {file_name}; run make demo"
             )
-        for i, tile in enumerate(cut(picture)):
+        for i, tile in enumerate(cut(image)):
             cv2.imwrite(str(folder / name / f"{i:02}.png"), tile)
             n_tiles += 1
     return n_tiles
@@ -102,23 +102,23 @@ def size_of(path: Path) -> str:
 def main(folder: Path = Path("demo")) -> None:
     """Cut, extract, train, encode, evaluate, prune, compare, and say what was found and where."""
     begin = time.perf_counter()
-    pictures, store = folder / "pictures", folder / "pictures.store"
+    images, store = folder / "images", folder / "images.store"
     book, histograms = folder / "book.safetensors", folder / "histograms.npz"
-    small, result = folder / "small.safetensors", folder / "result.json"
-    large_alone, small_alone = folder / "large.json", folder / "small.json"
+    small, result = folder / "small.safetensors", folder / "evaluation"
+    large_alone, small_alone = folder / "evaluation-large", folder / "evaluation-small"
     comparison = folder / "run"
-    for old in (pictures, store, comparison):
+    for old in (images, store, result, large_alone, small_alone, comparison):
         shutil.rmtree(old, ignore_errors=True)
-    for old in (book, histograms, result, small, large_alone, small_alone):
+    for old in (book, histograms, small):
         old.unlink(missing_ok=True)
 
-    n_tiles = write_pictures(pictures)
+    n_tiles = write_images(images)
     print(
         f"{n_tiles} tiles of {SIDE} × {SIDE} pixels from {len(CLASSES)} photographs are in "
-        f"{pictures.as_posix()}/, one folder a class; no two share a pixel."
+        f"{images.as_posix()}/, one folder per class; no two share a pixel."
     )
     parts = ("--train-codebook", CODEBOOK, "--train", TRAIN, "--seed", "0")
-    run("extract", pictures, "-o", store)
+    run("extract", images, "-o", store)
     run("train", store, "--words", WORDS, "--part", "codebook", *parts, "-o", book)
     run("encode", book, store, "-o", histograms)
     run("inspect", book)
@@ -127,7 +127,7 @@ def main(folder: Path = Path("demo")) -> None:
     for words, output in ((book, large_alone), (small, small_alone)):
         run("evaluate", store, "--codebook", words, *parts, "--splits", "1", "-o", output)
     asked = ("--words", WORDS, "--sizes", SIZES, "--methods", METHODS, "--splits", SPLITS)
-    run("compare", pictures, *asked, *parts, "-o", comparison)
+    run("compare", images, *asked, *parts, "-o", comparison)
 
     run_of = {name: bs.read_run(name) for name in (result, large_alone, small_alone)}
     found, large, pruned = (run.accuracies("sqrt") for run in run_of.values())
@@ -143,11 +143,11 @@ def main(folder: Path = Path("demo")) -> None:
         "The files:"
     )
     for path, what in (
-        (pictures, f"{n_tiles} tiles, one folder a class"),
+        (images, f"{n_tiles} tiles, one folder per class"),
         (store, f"{about['n_descriptors']} descriptors of {about['n_dims']} numbers"),
-        (book, f"{WORDS} words learned from {CODEBOOK} tiles a class"),
-        (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles a class"),
-        (histograms, "one row a tile, one column a word"),
+        (book, f"{WORDS} words learned from {CODEBOOK} tiles per class"),
+        (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles per class"),
+        (histograms, "one row per tile, one column per word"),
         (result, "every split: accuracy, confusion matrix, settings, and a page"),
         (comparison, "six ways to prune at four sizes: records and page"),
     ):

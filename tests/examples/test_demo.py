@@ -10,7 +10,7 @@ def test_tiles_share_no_pixel():
 
 
 def test_every_class_has_tiles_for_each_part(tmp_path):
-    n_tiles = demo.write_pictures(tmp_path)
+    n_tiles = demo.write_images(tmp_path)
     counts = {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()}
     assert counts.keys() == demo.CLASSES.keys()
     assert len(counts) >= 8
@@ -20,8 +20,8 @@ def test_every_class_has_tiles_for_each_part(tmp_path):
 
 
 def test_the_same_tiles_every_time(tmp_path):
-    demo.write_pictures(tmp_path / "one")
-    demo.write_pictures(tmp_path / "two")
+    demo.write_images(tmp_path / "one")
+    demo.write_images(tmp_path / "two")
     one, two = (
         [path.read_bytes() for path in sorted((tmp_path / name).rglob("*.png"))]
         for name in ("one", "two")
