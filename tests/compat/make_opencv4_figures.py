@@ -53,7 +53,7 @@ VOCABULARY = {"sift": "by default words", "orb": "orb words"}
 """The words that each feature's descriptors are counted by."""
 
 
-def draw_picture(seed: int) -> np.ndarray:
+def draw_image(seed: int) -> np.ndarray:
     """Return squares of four sizes added up, 112 × 112 pixels: corners and blobs for a detector."""
     generator = np.random.default_rng(seed)
     layers = [
@@ -109,10 +109,10 @@ def outcome(call: Callable[[], Any]) -> str:
 def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
     """Make the calls at the edges with these two classes."""
     rows = (np.arange(60, dtype=np.float32) ** 2 % 71).reshape(20, 3)
-    picture = draw_picture(0)
+    image = draw_image(0)
     sift, orb = FEATURES["sift"](), FEATURES["orb"]()
-    keypoints = sift.detect(picture, None)
-    words = sift.compute(picture, keypoints)[1][:5].copy()
+    keypoints = sift.detect(image, None)
+    words = sift.compute(image, keypoints)[1][:5].copy()
     at_the_border = [cv2.KeyPoint(1.0, 1.0, 5.0)]
 
     def filled(*parts: np.ndarray) -> Any:
@@ -184,37 +184,37 @@ def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
         "size at first": lambda: fresh.descriptorSize(),
         "words at first": lambda: fresh.getVocabulary(),
         "type": lambda: fresh.descriptorType(),
-        "compute at first": lambda: fresh.compute(picture, keypoints),
-        "no keypoints at first": lambda: fresh.compute(picture, []),
+        "compute at first": lambda: fresh.compute(image, keypoints),
+        "no keypoints at first": lambda: fresh.compute(image, []),
         "size": lambda: kept.descriptorSize(),
         "words": lambda: kept.getVocabulary(),
         "the same words": lambda: np.shares_memory(kept.getVocabulary(), words),
         "what setting returns": lambda: kept.setVocabulary(vocabulary=words),
         "words in a list": lambda: ready(words.tolist()),
-        "no rows of words": lambda: ready(words[:0]).compute(picture, keypoints),
-        "words of None": lambda: ready(None).compute(picture, keypoints),
-        "words that are a view": lambda: ready(words[::2, ::-1]).compute(picture, keypoints),
-        "words of other columns": lambda: ready(words[:, :9].copy()).compute(picture, keypoints),
-        "words in bytes": lambda: ready(words.astype(np.uint8)).compute(picture, keypoints),
-        "compute": lambda: kept.compute(picture, keypoints),
-        "compute by name": lambda: kept.compute(image=picture, keypoints=keypoints),
+        "no rows of words": lambda: ready(words[:0]).compute(image, keypoints),
+        "words of None": lambda: ready(None).compute(image, keypoints),
+        "words that are a view": lambda: ready(words[::2, ::-1]).compute(image, keypoints),
+        "words of other columns": lambda: ready(words[:, :9].copy()).compute(image, keypoints),
+        "words in bytes": lambda: ready(words.astype(np.uint8)).compute(image, keypoints),
+        "compute": lambda: kept.compute(image, keypoints),
+        "compute by name": lambda: kept.compute(image=image, keypoints=keypoints),
         "compute into an array": lambda: kept.compute(
-            picture, keypoints, np.zeros((1, 5), np.float32)
+            image, keypoints, np.zeros((1, 5), np.float32)
         ),
-        "compute with four": lambda: kept.compute(picture, keypoints, None, None),
-        "a tuple of keypoints": lambda: kept.compute(picture, tuple(keypoints)),
-        "no keypoints": lambda: kept.compute(picture, []),
-        "keypoints of None": lambda: kept.compute(picture, None),
-        "no picture, no keypoints": lambda: kept.compute(None, []),
-        "no picture": lambda: kept.compute(None, keypoints),
-        "in colour": lambda: kept.compute(np.dstack([picture] * 3), keypoints),
-        "a picture of floats": lambda: kept.compute(picture.astype(np.float32), keypoints),
+        "compute with four": lambda: kept.compute(image, keypoints, None, None),
+        "a tuple of keypoints": lambda: kept.compute(image, tuple(keypoints)),
+        "no keypoints": lambda: kept.compute(image, []),
+        "keypoints of None": lambda: kept.compute(image, None),
+        "no image, no keypoints": lambda: kept.compute(None, []),
+        "no image": lambda: kept.compute(None, keypoints),
+        "in colour": lambda: kept.compute(np.dstack([image] * 3), keypoints),
+        "a image of floats": lambda: kept.compute(image.astype(np.float32), keypoints),
         "nothing can be described": lambda: ready(
             np.zeros((2, 32), np.uint8), cv2.BFMatcher(cv2.NORM_HAMMING), orb
-        ).compute(picture, at_the_border),
+        ).compute(image, at_the_border),
         "a matcher that checks twice": lambda: ready(
             words[1:3].copy(), cv2.BFMatcher(cv2.NORM_L2, True)
-        ).compute(picture, keypoints),
+        ).compute(image, keypoints),
         "words that the matcher had": lambda: sum(map(len, used.getTrainDescriptors())),
     }
     return {name: outcome(call) for name, call in calls.items()}
@@ -223,14 +223,14 @@ def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
 def make_figures() -> dict[str, Any]:
     """Return every input and what OpenCV 4 makes of it."""
     figures: dict[str, Any] = {"version": cv2.__version__}
-    pictures = np.stack([draw_picture(seed) for seed in range(3)])
-    figures["pictures"] = pictures
+    images = np.stack([draw_image(seed) for seed in range(3)])
+    figures["images"] = images
     for kind, make in FEATURES.items():
         feature = make()
-        for i, picture in enumerate(pictures):
-            keypoints = feature.detect(picture, None)
+        for i, image in enumerate(images):
+            keypoints = feature.detect(image, None)
             figures[f"{kind} {i} keypoints"] = as_table(keypoints)
-            rows = feature.compute(picture, keypoints)[1]
+            rows = feature.compute(image, keypoints)[1]
             figures[f"{kind} {i} descriptors"] = rows.astype(np.uint8)
             if not np.array_equal(figures[f"{kind} {i} descriptors"], rows):
                 raise SystemExit(f"{kind} descriptors are not whole numbers below 256")
@@ -245,10 +245,10 @@ def make_figures() -> dict[str, Any]:
     for name, (kind, matcher) in MATCHERS.items():
         extractor = cv2.BOWImgDescriptorExtractor(FEATURES[kind](), matcher())
         extractor.setVocabulary(figures[VOCABULARY[kind]])
-        for i, picture in enumerate(pictures):
+        for i, image in enumerate(images):
             keypoints = as_keypoints(figures[f"{kind} {i} keypoints"])
             for n in (len(keypoints), 1, 3, 17):
-                figures[f"{name} {i} of {n}"] = extractor.compute(picture, keypoints[:n])
+                figures[f"{name} {i} of {n}"] = extractor.compute(image, keypoints[:n])
     answers = outcomes(cv2.BOWKMeansTrainer, cv2.BOWImgDescriptorExtractor)
     figures["calls"] = np.array(list(answers))
     figures["answers"] = np.array(list(answers.values()))

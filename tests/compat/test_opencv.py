@@ -64,12 +64,12 @@ def test_the_histograms_are_those_of_opencv_4_to_the_bit(name):
         extractor = BOWImgDescriptorExtractor(feature, make_matcher())
         extractor.setVocabulary(FIGURES[asked.VOCABULARY[kind]])
         keypoints = asked.as_keypoints(FIGURES[f"{kind} {i} keypoints"])[:n]
-        histogram = extractor.compute(FIGURES["pictures"][i], keypoints)
+        histogram = extractor.compute(FIGURES["images"][i], keypoints)
         np.testing.assert_array_equal(histogram, expected, strict=True)
 
 
 @pytest.mark.parametrize("name", asked.MATCHERS)
-def test_pictures_described_here_give_the_same_histograms(name):
+def test_images_described_here_give_the_same_histograms(name):
     # Another processor may round a gradient differently; a descriptor between two words may then
     # fall to the other. On the machine that made the figures there is no such descriptor.
     kind, make_matcher = asked.MATCHERS[name]
@@ -77,7 +77,7 @@ def test_pictures_described_here_give_the_same_histograms(name):
     extractor.setVocabulary(FIGURES[asked.VOCABULARY[kind]])
     for i, n, expected in each_histogram(name):
         keypoints = asked.as_keypoints(FIGURES[f"{kind} {i} keypoints"])[:n]
-        histogram = extractor.compute(FIGURES["pictures"][i], keypoints)
+        histogram = extractor.compute(FIGURES["images"][i], keypoints)
         moved = np.abs(histogram - expected).sum() / 2 * n
         assert moved <= max(1, n / 20) + 1e-3
 
@@ -90,14 +90,14 @@ def test_calls_at_the_edges_end_as_they_did():
 def test_words_that_change_are_used_changed():
     # OpenCV kept the caller's arrays, and so do we.
     sift = asked.FEATURES["sift"]()
-    picture = FIGURES["pictures"][0]
-    keypoints = sift.detect(picture, None)
+    image = FIGURES["images"][0]
+    keypoints = sift.detect(image, None)
     words = FIGURES["by default words"].copy()
     extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher())
     extractor.setVocabulary(words)
-    before = extractor.compute(picture, keypoints)
+    before = extractor.compute(image, keypoints)
     words[:] = words[::-1].copy()
-    np.testing.assert_array_equal(extractor.compute(picture, keypoints), before[:, ::-1])
+    np.testing.assert_array_equal(extractor.compute(image, keypoints), before[:, ::-1])
 
 
 def test_errors_are_caught_as_ours_and_as_opencvs():
@@ -131,19 +131,19 @@ def test_errors_name_value_limit_and_remedy():
 
 def test_a_matcher_that_finds_too_little_is_refused():
     sift = asked.FEATURES["sift"]()
-    picture = FIGURES["pictures"][0]
-    keypoints, descriptors = sift.detectAndCompute(picture, None)
+    image = FIGURES["images"][0]
+    keypoints, descriptors = sift.detectAndCompute(image, None)
     extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2, crossCheck=True))
     extractor.setVocabulary(descriptors[3:5].copy())
     with pytest.raises(OpenCvDataError, match=r"no word for descriptor 0 of .*crossCheck=False"):
-        extractor.compute(picture, keypoints)
+        extractor.compute(image, keypoints)
 
 
 def test_a_vocabulary_becomes_a_codebook_and_comes_back():
     words = FIGURES["by default words"]
-    book = to_codebook(words, cv2.SIFT_create(), pictures=3)
+    book = to_codebook(words, cv2.SIFT_create(), images=3)
     assert (book.n_words, book.scale) == (12, 512.0)
-    assert book.provenance == {"from": "opencv", "pictures": 3}
+    assert book.provenance == {"from": "opencv", "images": 3}
     back = to_vocabulary(book)
     np.testing.assert_array_equal(back, words, strict=True)
     back[:] = 0  # a copy, as a matcher may change what it is given
@@ -158,11 +158,11 @@ def test_a_vocabulary_becomes_a_codebook_and_comes_back():
 def test_bowsaw_counts_the_same_words():
     # Both count the nearest words of the same descriptors; bowsaw divides in float64.
     sift = asked.FEATURES["sift"]()
-    pictures = list(FIGURES["pictures"])
+    images = list(FIGURES["images"])
     words = FIGURES["by default words"]
     extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2))
     extractor.setVocabulary(words)
-    theirs = np.concatenate([extractor.compute(p, sift.detect(p, None)) for p in pictures])
-    bags = bs.OpenCvFeatures(sift, max_side=None).transform(pictures)
+    theirs = np.concatenate([extractor.compute(p, sift.detect(p, None)) for p in images])
+    bags = bs.OpenCvFeatures(sift, max_side=None).transform(images)
     ours = bs.BagOfWords(to_codebook(words, sift)).fit_transform(bags)
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)

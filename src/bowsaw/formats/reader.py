@@ -63,7 +63,7 @@ class UnsupportedError(FormatError):
 
 
 def inflation_limit(n_packed: int) -> int:
-    """Return how many bytes a file of ``n_packed`` bytes may inflate to."""
+    """Return the limit of inflated bytes for ``n_packed`` bytes on disk."""
     return min(MAX_RATIO * n_packed + _ANY_FILE, MAX_BYTES)
 
 
