@@ -10,7 +10,7 @@ numbers.
 
 Why not atheris: it has wheels for Linux and some Pythons only, and its loop never returns (no
 resuming, no counts, no call from a test). It would save most of the cost of tracing, a third to two
-thirds of the time here; of readers that take long, not every input is traced.
+thirds of the time here.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ class Reader:
     ``seeds`` returns valid files and ones that are wrong in an interesting way. ``read`` takes an
     input and a folder to write in; it returns what was read, or None for a refusal without an
     exception, and may raise ``refusals``. ``check`` raises AssertionError where what was read
-    cannot be what the file says. ``spliced`` allows two inputs to be joined to a third. Every
-    ``watched``-th input is traced: tracing triples the time of an input.
+    cannot be what the file says. ``spliced`` allows two inputs to be joined to a third.
     """
 
     name: str
@@ -59,7 +58,6 @@ class Reader:
     refusals: tuple[type[BaseException], ...] = (BowsawError,)
     check: Callable[[bytes, Any, Path], None] | None = None
     spliced: bool = True
-    watched: int = 1
 
 
 @dataclass(frozen=True)
@@ -248,25 +246,18 @@ class Search:
 
     def _try(self, data: bytes, index: int) -> str | Finding:
         self._watch.pairs.clear()
-        if index >= 0 and index % self.reader.watched:
-            return attempt(self.reader, data, self._folder, index)
         with self._watch.watching():
             return attempt(self.reader, data, self._folder, index)
 
     def _is_new(self, found: str | Finding) -> bool:
         """Record the coverage of the last input, and return whether some of it was new."""
-        new = self.pairs - self.seen
+        new = self._watch.pairs - self.seen
         self.seen |= new
         text = re.sub(r"'.*?'|\d+|\(.*\)", "#", found)[-80:] if isinstance(found, str) else ""
         if text in self._refusals or len(self._refusals) >= MOST_REFUSALS:
             return bool(new)
         self._refusals.add(text)
         return True
-
-    @property
-    def pairs(self) -> set[tuple[int, int, int]]:
-        """Pairs of lines of the last input, if it was traced."""
-        return self._watch.pairs
 
     @property
     def n_edges(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -97,11 +96,3 @@ def test_a_run_that_continues_draws_the_same_inputs(tmp_path):
         assert data == drawn[index]
         second.step(data, index)
     assert second.corpus == whole.corpus
-
-
-def test_inputs_that_are_not_traced_are_tried_too(tmp_path):
-    drawn, seldom = run_of(replace(READERS["histograms"], watched=4), tmp_path, 40)
-    assert seldom.tally.accepted + seldom.tally.refused == len(drawn) == 40
-    for index, n_pairs in ((40, 1), (41, 0), (43, 0), (44, 1)):
-        seldom.step(drawn[0], index)
-        assert min(len(seldom.pairs), 1) == n_pairs

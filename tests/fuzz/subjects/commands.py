@@ -192,6 +192,5 @@ READERS = [
         ),
         (),
         spliced=False,
-        watched=4,
     )
 ]

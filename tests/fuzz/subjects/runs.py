@@ -90,10 +90,9 @@ READERS = [
         (FormatError,),
         check,
         spliced=False,
-        watched=watched,
     )
-    for name, read, check, watched in (
-        ("run-records", _read_records, _check_records, 1),
-        ("run-page", _read_page, _check_page, 8),
+    for name, read, check in (
+        ("run-records", _read_records, _check_records),
+        ("run-page", _read_page, _check_page),
     )
 ]
