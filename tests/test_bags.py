@@ -23,19 +23,16 @@ def numbered(counts, dtype=np.float32, n_dims=3):
     return [values[a:b] for a, b in pairwise(limits)]
 
 
-def in_pieces(arrays, per_piece=2, dtype=np.float32, n_dims=3, **about):
-    """The same bags in several arrays, with rows that belong to nobody before and after."""
-    nobody = np.full((2, n_dims), 77, dtype=dtype)
+def in_pieces(arrays, **about):
+    """The same bags, two per array, with rows that belong to no bag before and after."""
+    other = np.full((2, 3), 77, dtype=np.float32)
     pieces, piece, start = [], [], []
-    for first in range(0, len(arrays), per_piece):
-        group = arrays[first : first + per_piece]
-        begin = 2
-        for array in group:
-            piece.append(len(pieces))
-            start.append(begin)
-            begin += len(array)
-        pieces.append(np.concatenate([nobody, *group, nobody]).astype(dtype))
-    return Bags.from_pieces(pieces or [nobody], piece, start, [len(a) for a in arrays], **about)
+    for first in range(0, len(arrays), 2):
+        group = arrays[first : first + 2]
+        piece += [len(pieces)] * len(group)
+        start += [2, 2 + len(group[0])][: len(group)]
+        pieces.append(np.concatenate([other, *group, other]))
+    return Bags.from_pieces(pieces or [other], piece, start, [len(a) for a in arrays], **about)
 
 
 def assert_same(bags, arrays):
@@ -65,27 +62,21 @@ def test_a_list_and_pieces_hold_the_same_bags(counts):
     assert_same(in_pieces(arrays), arrays)
 
 
-@pytest.mark.parametrize("empty", [[], np.empty((0, 3)), np.empty((0,)), np.empty((5, 0)), [[]]])
-def test_an_empty_bag_may_have_any_empty_shape(empty):
-    bags = Bags.from_list([np.ones((2, 3)), empty])
-    assert bags.counts.tolist() == [2, 0]
-    assert bags[1].shape == (0, 3)
+def test_empty_bags_and_no_bags_are_bags():
+    for empty in ([], np.empty((0, 3)), np.empty((0,)), np.empty((5, 0)), [[]]):
+        bags = Bags.from_list([np.ones((2, 3)), empty])
+        assert bags.counts.tolist() == [2, 0]
+        assert bags[1].shape == (0, 3)
+    nothing, empties = Bags.from_list([]), Bags.from_list([np.empty((0, 4)), []])
+    assert (len(nothing), nothing.n_descriptors, nothing.values.shape) == (0, 0, (0, 0))
+    assert (len(empties), empties.n_descriptors, empties.n_dims) == (2, 0, 4)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "stored"),
-    [
-        (np.uint8, np.uint8),
-        (np.float32, np.float32),
-        (np.float64, np.float32),
-        (np.int32, np.float32),
-        (">f4", np.float32),
-    ],
-)
-def test_numbers_are_kept_as_uint8_or_float32(dtype, stored):
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "i4", ">f4"])
+def test_numbers_are_kept_as_uint8_or_float32(dtype):
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
     for bags in (Bags(array), Bags.from_list([array])):
-        assert bags.dtype == stored
+        assert bags.dtype == (np.uint8 if dtype == "u1" else np.float32)
         np.testing.assert_array_equal(bags.values, array.astype(np.float32))
 
 
@@ -109,6 +100,8 @@ def test_nothing_is_copied_that_need_not_be():
         ([np.ones((9, 2)), [[0, 1], [2, np.nan]]], "bag 1 must be finite; row 1 holds NaN"),
         ([[[1e39]]], "bag 0 must be finite; row 0 holds"),
         ([np.array([[object()]])], "bag 0 must be numeric; got dtype object"),
+        ([csr_matrix(np.eye(3))], r"dense array; got csr_matrix\. Pass its toarray"),
+        ([csr_array(np.eye(3))], r"dense array; got csr_array\. Pass its toarray"),
     ],
 )
 def test_lists_that_are_no_bags_are_refused(arrays, message):
@@ -116,15 +109,13 @@ def test_lists_that_are_no_bags_are_refused(arrays, message):
         Bags.from_list(arrays)
 
 
-@pytest.mark.parametrize(
-    "offsets", [[0, 2], [1, 3], [0, 2, 1, 3], [], [[0, 3]], [0, 1.5, 3], "ab", [0, 4]]
-)
+@pytest.mark.parametrize("offsets", [[0, 2], [1, 3], [0, 2, 1, 3], [], [[0, 3]], [0, 1.5, 3]])
 def test_offsets_must_cover_the_rows(offsets):
     with pytest.raises(DataError, match="offsets"):
         Bags(np.ones((3, 1)), offsets)
 
 
-@pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf, "512", None])
+@pytest.mark.parametrize("scale", [0, np.inf, "512"])
 def test_a_scale_is_a_finite_number_above_zero(scale):
     with pytest.raises(ParameterError, match="scale must be a finite number above 0"):
         Bags(np.ones((1, 1)), scale=scale)
@@ -132,8 +123,8 @@ def test_a_scale_is_a_finite_number_above_zero(scale):
         Bags.from_pieces([np.ones((1, 1), np.uint8)], [0], [0], [1], scale=scale)
 
 
-@pytest.mark.parametrize("digests", [[1], [1, 2, 3], [[1, 2]], [-1, 2], [0.5, 1], ["a", "b"]])
-def test_digests_are_one_whole_number_a_bag(digests):
+@pytest.mark.parametrize("digests", [[1], [[1, 2]], [-1, 2], [0.5, 1]])
+def test_digests_are_one_integer_per_bag(digests):
     with pytest.raises(DataError, match="digests"):
         Bags(np.ones((2, 1)), [0, 1, 2], digests=digests)
 
@@ -160,18 +151,17 @@ def test_pieces_and_their_index_must_agree(pieces, piece, start, counts, message
         Bags.from_pieces(pieces, piece, start, counts)
 
 
-def test_a_single_array_is_not_taken_for_a_list_of_bags():
+def test_what_is_no_list_of_arrays_is_refused():
     with pytest.raises(DataError, match=r"single array of shape \(3, 2\). Wrap it in a list"):
         as_bags(np.ones((3, 2)))
-    assert len(as_bags([np.ones((3, 2))])) == 1
-
-
-def test_what_can_be_read_once_only_is_no_bags():
+    for other in (3, None, "images", b"bytes"):
+        with pytest.raises(DataError, match="expected Bags or a list of arrays"):
+            as_bags(other)
     # fit would read a generator to its end, and transform find nothing left: no bags, no error.
     arrays = numbered([2, 1])
-    for given_as in (iter(arrays), (a for a in arrays), map(np.asarray, arrays)):
+    for once in (iter(arrays), (a for a in arrays), map(np.asarray, arrays)):
         with pytest.raises(DataError, match=r"which can be read once only\. Make a list of it"):
-            as_bags(given_as)
+            as_bags(once)
     assert_same(Bags.from_list(a for a in arrays), arrays)
 
 
@@ -181,32 +171,24 @@ def test_what_can_be_read_once_only_is_no_bags():
 @given(st.data(), COUNTS.filter(len))
 def test_choosing_follows_numpy(data, counts):
     arrays = numbered(counts)
-    positions = np.arange(len(arrays))
-    index = data.draw(
-        st.one_of(
-            st.slices(len(arrays)),
-            st.lists(st.integers(-len(arrays), len(arrays) - 1)),
-            st.lists(st.booleans(), min_size=len(arrays), max_size=len(arrays)).map(np.array),
-        )
-    )
-    if isinstance(index, list):
-        index = np.array(index, dtype=int)
-    digests = np.arange(len(arrays)) + 10
-    expected = positions[index]
+    n = len(arrays)
+    integers = st.lists(st.integers(-n, n - 1)).map(lambda found: np.array(found, dtype=int))
+    masks = st.lists(st.booleans(), min_size=n, max_size=n).map(np.array)
+    index = data.draw(st.one_of(st.slices(n), integers, masks))
+    expected = np.arange(n)[index]
     for bags in (
-        Bags(np.concatenate(arrays), np.concatenate(([0], np.cumsum(counts))), digests=digests),
-        in_pieces(arrays, digests=digests),
+        Bags.from_list(arrays, digests=np.arange(n) + 10),
+        in_pieces(arrays, digests=np.arange(n) + 10),
     ):
         chosen = bags[index]
         assert_same(chosen, [arrays[i] for i in expected])
         assert chosen.digests.tolist() == (expected + 10).tolist()
-        again = chosen[::-1]
-        assert_same(again, [arrays[i] for i in expected[::-1]])
+        assert_same(chosen[::-1], [arrays[i] for i in expected[::-1]])
 
 
 @pytest.mark.parametrize(
     "index",
-    [4, -5, [0, 4], [True, False], "a", None, 1.5, [0.5], [[0, 1], [1, 0]], np.ones((4, 1), bool)],
+    [4, -5, [0, 4], [True, False], "a", None, [0.5], [[0, 1], [1, 0]], np.ones((4, 1), bool)],
 )
 def test_what_chooses_no_bags_is_an_index_error(bags, index):
     with pytest.raises((IndexError, TypeError)):
@@ -231,7 +213,7 @@ def test_scikit_learn_chooses_bags_and_not_lists(bags):
     assert_about_is_carried(bags[np.array([2, 1]), ...], [2**64 - 1, 6])
 
 
-def test_nobody_can_change_a_description(bags):
+def test_a_description_cannot_be_changed(bags):
     bags.description["sizes"].append(3)
     assert bags.description == {"name": "test", "sizes": [1, 2]}
     mine = {"sizes": [1]}
@@ -273,7 +255,7 @@ def test_blocks_cover_every_row_once(bags, n_rows, expected):
     assert list(Bags.from_list([]).blocks(n_rows)) == []
 
 
-def test_the_content_digest_tells_content_and_limits():
+def test_the_digest_depends_on_content_and_limits():
     arrays = numbered([2, 3])
     whole = Bags.from_list(arrays)
     assert whole.digest() == in_pieces(arrays).digest()
@@ -289,34 +271,10 @@ def test_the_content_digest_tells_content_and_limits():
     assert len(digests) == 1 + len(others)
 
 
-# -- travelling ------------------------------------------------------------------------------------
-
-
-def test_only_the_chosen_rows_are_pickled():
-    bags = Bags(np.zeros((100_000, 4), np.uint8), [0, 10, 100_000])
-    assert len(pickle.dumps(bags[[0]])) < 2000
-
-
-@pytest.mark.parametrize("make", [csr_matrix, csr_array])
-def test_a_sparse_matrix_is_refused_with_the_remedy(make):
-    with pytest.raises(DataError, match=r"dense array; got csr_\w+\. Pass its toarray"):
-        Bags.from_list([make(np.eye(3))])
-
-
-@pytest.mark.parametrize("bags", [3, None, "images", b"bytes"])
-def test_what_is_no_list_of_arrays_is_refused(bags):
-    with pytest.raises(DataError, match="expected Bags or a list of arrays"):
-        as_bags(bags)
-
-
-def test_bags_and_chosen_bags_survive_pickling(bags):
+def test_only_the_chosen_rows_are_pickled(bags):
     for chosen in (bags, bags[[2, 0, 0]], bags[1:3], bags[[]]):
         again = pickle.loads(pickle.dumps(chosen))
         assert_same(again, list(chosen))
         assert_about_is_carried(again, chosen.digests.tolist())
-
-
-def test_no_bags_and_only_empty_bags_are_bags():
-    nothing, empties = Bags.from_list([]), Bags.from_list([np.empty((0, 4)), []])
-    assert (len(nothing), nothing.n_descriptors, nothing.values.shape) == (0, 0, (0, 0))
-    assert (len(empties), empties.n_descriptors, empties.n_dims) == (2, 0, 4)
+    large = Bags(np.zeros((100_000, 4), np.uint8), [0, 10, 100_000])
+    assert len(pickle.dumps(large[[0]])) < 2000

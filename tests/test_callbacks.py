@@ -1,4 +1,4 @@
-"""The place that knows whether the installed scikit-learn has callbacks."""
+"""Fitting where scikit-learn has no callbacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import bowsaw as bs
 
@@ -36,6 +37,7 @@ def test_a_version_without_callbacks_fits_the_same(monkeypatch):
     assert Older(4, max_iter=3, random_state=0).fit(bags).codebook_ == plain.codebook_
 
 
+@pytest.mark.slow
 def test_the_whole_package_works_where_callbacks_cannot_be_imported():
     # scikit-learn 1.9 needs its callbacks itself, so they are hidden after it was imported.
     code = """

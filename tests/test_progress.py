@@ -31,17 +31,6 @@ def count(label="counting", total=3, **options):
         assert list(bar.track("")) == []
 
 
-def test_a_pipe_hears_nothing(capfd):
-    count()
-    assert capfd.readouterr() == ("", "")
-
-
-def test_nothing_is_drawn_where_it_is_not_wanted():
-    with terminal() as screen:
-        count(show=False)
-    assert screen.getvalue() == ""
-
-
 @pytest.mark.parametrize("total", [3, None])
 def test_a_terminal_sees_a_bar(capfd, total):
     with terminal() as screen:
@@ -63,9 +52,13 @@ def test_exceptions_pass_and_the_bar_is_put_away():
     assert "counting" in screen.getvalue()
 
 
-def test_a_terminal_on_standard_output_alone_changes_nothing(monkeypatch, capfd):
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
+def test_nothing_is_drawn_unless_standard_error_is_a_terminal(monkeypatch, capfd):
     count()
+    assert capfd.readouterr() == ("", "")
+    with terminal() as screen:
+        count(show=False)
     assert screen.getvalue() == ""
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    count()
+    assert sys.stdout.getvalue() == ""
     assert capfd.readouterr().err == ""

@@ -20,7 +20,7 @@ def test_a_stream_is_known_by_its_seed_and_its_names():
     assert len({tuple(other) for other in others}) == len(others)
 
 
-def test_numpys_whole_numbers_name_the_same_stream():
+def test_numpys_integers_name_the_same_stream():
     assert draws("split", np.int64(3)) == draws("split", 3)
     assert draws("split", seed=np.int32(7)) == draws("split", seed=7)
 

@@ -19,27 +19,17 @@ from bowsaw.parallel import (
 JOBS = pytest.mark.parametrize("n_jobs", [None, 3])
 
 
-@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (1, 1), (7, 7), (np.int64(2), 2)])
-def test_positive_jobs_are_threads(n_jobs, expected):
-    assert effective_jobs(n_jobs) == expected
-
-
-def test_negative_jobs_count_down_from_every_core(monkeypatch):
+def test_jobs_are_threads_and_negative_ones_count_down_from_every_core(monkeypatch):
+    assert [effective_jobs(n) for n in (None, 1, 7, np.int64(2))] == [1, 1, 7, 2]
+    for n_jobs in (0, 2.0, "2", True):
+        with pytest.raises(ParameterError, match="n_jobs must be an integer other than 0"):
+            effective_jobs(n_jobs)
+    # sched_getaffinity alone once started 64 threads in a container with a quota of 2.
+    with monkeypatch.context() as patch:
+        patch.setenv("LOKY_MAX_CPU_COUNT", "1")
+        assert available_cores() == effective_jobs(-1) == 1
     monkeypatch.setattr(threads, "available_cores", lambda: 4)
     assert [effective_jobs(n) for n in (-1, -2, -4, -5, -100)] == [4, 3, 1, 1, 1]
-    assert available_cores() >= 1
-
-
-def test_the_quota_of_a_container_is_respected(monkeypatch):
-    # sched_getaffinity alone once started 64 threads in a container with a quota of 2.
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
-    assert available_cores() == effective_jobs(-1) == 1
-
-
-@pytest.mark.parametrize("n_jobs", [0, 2.0, "2", True])
-def test_other_jobs_are_refused(n_jobs):
-    with pytest.raises(ParameterError, match="n_jobs must be an integer other than 0"):
-        effective_jobs(n_jobs)
 
 
 @JOBS
