@@ -87,12 +87,12 @@ PRUNE --keep 3 --part train --train 140          | Data      | class 'brick' has
 PRUNE --keep 3 --part train --train 1            | Data      | class 'brick' has 1 image to choose
 PRUNE --keep 3 --sharpness 3                     | Parameter | belongs to soft coding
 PRUNE --keep 3 --coding soft --sharpness 0       | Parameter | sharpness must be
-PRUNE --keep 3 --score presence                  | Parameter | --score is not an option of --method
-PRUNE --keep 3 --refine 9                        | Parameter | --refine is not an option of --method
-PRUNE --keep 3 --method paper --steps 9          | Parameter | it takes no such option
+PRUNE --keep 3 --score presence                  | Parameter | --score does not apply: --method ref
+PRUNE --keep 3 --refine 9                        | Parameter | --refine does not apply: --method re
+PRUNE --keep 3 --method paper --steps 9          | Parameter | --method paper takes no such option
 PRUNE --max-loss 0 --coding soft --sharpness auto | Parameter | Give a number
-PRUNE --max-loss 0 --method coverage             | Parameter | --method is not an option of --max-l
-PRUNE --max-loss 0 --steps 9                     | Parameter | --steps is not an option of --max
+PRUNE --max-loss 0 --method coverage             | Parameter | --method does not apply: --max-loss
+PRUNE --max-loss 0 --steps 9                     | Parameter | --steps does not apply: --max-loss
 encode cut.sft s -o x.npz                        | Format    | cut.sft
 encode s BOOK -o x.npz                           | Format    | s is not a file
 encode other.safetensors s -o x.npz              | Mismatch  | was trained on

@@ -239,13 +239,6 @@ def print_tables(command: Command, run: Run) -> None:
 
 
 def _title(panel: Panel) -> str:
-    """Return the title of a panel.
-
-    Examples
-    --------
-    >>> _title(("scenes", "hard", 1000))
-    'scenes, hard coding, from 1,000 words'
-    """
     name, coding, full_words = panel
     return printable(f"{name}, {coding} coding, from {full_words:,} words")
 

@@ -91,7 +91,4 @@ def run(command: Command) -> None:
         f"{opt.coding_text(coder)}, C {classifier.C_:g}{accuracy}, "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
-    command.hint(
-        f"next: bowsaw predict {shlex.quote(options.codebook)} {shlex.quote(options.output)} "
-        "image.jpg"
-    )
+    command.hint(f"next: bowsaw predict {shlex.join([options.codebook, options.output])} image.jpg")

@@ -35,9 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     path = Path(command.options.path)
-    if not path.exists():
+    if not (path.is_dir() or path.is_file()):
+        # Opening a pipe would wait for its other end.
         raise FormatError(
-            f"{path} does not exist. Name a store, a codebook, a classifier or histograms."
+            f"{path} does not exist, or is neither a file nor a folder. Name a store, a codebook, "
+            "a classifier or histograms."
         )
     facts = _store(path) if path.is_dir() else _file(path)
     if command.options.json:
@@ -47,9 +49,6 @@ def run(command: Command) -> None:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        # Opening a pipe would wait for its other end.
-        raise FormatError(f"{path} is neither a file nor a folder. Name one of them.")
     # A file that may not be read is refused here.
     open_file(path).close()
     if path.suffix == ".npz" and not _holds_words(path):

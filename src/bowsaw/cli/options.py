@@ -157,7 +157,8 @@ def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = F
 def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
     """Raise a ParameterError if one of these options was given: it does not apply."""
     for name in names:
-        if getattr(options, name) not in (None, False):
+        value = getattr(options, name)
+        if value is not None and value is not False:
             raise ParameterError(f"--{name.replace('_', '-')} does not apply: {reason}.")
 
 

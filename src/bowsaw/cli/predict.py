@@ -72,15 +72,7 @@ def run(command: Command) -> None:
 
 
 def descriptor_of(book: Codebook) -> DenseSift:
-    """Return the descriptor that a codebook was trained on, or raise a ParameterError.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> about = DenseSift(step=4).description()
-    >>> descriptor_of(Codebook(np.zeros((1, 128)), scale=512, description=about)).step
-    4
-    """
+    """Return the descriptor that a codebook was trained on, or raise a ParameterError."""
     about = book.description or {}
     parameters = {name: about.get(name) for name in ("patch", "step", "max_side", "min_contrast")}
     dtype = "float32" if book.scale == 1 else "uint8"

@@ -108,26 +108,21 @@ def run(command: Command) -> None:
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that exclude each other, before anything is read."""
     opt.check_output(options.output, ".safetensors", codebook=options.codebook)
-    given = [name for name in (*_PARAMETERS, "method") if getattr(options, name) is not None]
-    chosen, allowed = "--max-loss", _OPTIONS["elimination"]
+    chosen, method = "--max-loss", "elimination"
     if options.max_loss is not None:
+        opt.refuse_options(options, ["method"], "--max-loss follows a path. Leave one of them out")
         if options.sharpness == "auto":
             raise ParameterError(
                 "--sharpness auto is chosen by the labels of all the images, and --max-loss tests "
                 "on some of them. Give a number."
             )
     else:
-        options.method = options.method or next(iter(METHODS))
-        chosen, allowed = f"--method {options.method}", _OPTIONS.get(options.method, ())
-        given = [name for name in given if name != "method"]
-    wrong = [name for name in given if name not in allowed]
-    if wrong:
-        takes = " and ".join(f"--{name}" for name in allowed)
-        usable = f"it takes {takes}" if takes else "it takes no such option"
-        raise ParameterError(
-            f"--{wrong[0]} is not an option of {chosen}: {usable}. Leave one of them out, or "
-            "choose another --method."
-        )
+        options.method = method = options.method or next(iter(METHODS))
+        chosen = f"--method {method}"
+    allowed = _OPTIONS.get(method, ())
+    takes = " and ".join(f"--{name}" for name in allowed) or "no such option"
+    wrong = [name for name in _PARAMETERS if name not in allowed]
+    opt.refuse_options(options, wrong, f"{chosen} takes {takes}. Leave one of them out")
 
 
 @dataclass(frozen=True)

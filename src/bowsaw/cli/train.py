@@ -64,7 +64,5 @@ def run(command: Command) -> None:
         f"{format_count(trained.n_iter_, 'iteration')}, "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
-    command.hint(
-        f"next: bowsaw encode {shlex.quote(options.output)} {shlex.quote(options.store)} "
-        "-o histograms.npz"
-    )
+    files = shlex.join([options.output, options.store])
+    command.hint(f"next: bowsaw encode {files} -o histograms.npz")
