@@ -62,6 +62,7 @@ _YAML_NODE = re.compile(r"^([^\s#%.\-:][^:\n]*):[ \t]*(?:!!([\w-]+))?", re.MULTI
 _YAML_FIELD = re.compile(r"^[ \t]+(" + "|".join(_FIELDS) + r"):", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
 _JSON_TOKEN = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^][{}:,"\s]+)')
+_XML_TAG = re.compile(r"<!--.*?-->|<\?.*?\?>|<([^!?>][^>]*)>", re.DOTALL)
 _XML_TYPE = re.compile(r"\btype_id\s*=\s*[\"']([^\"']*)[\"']")
 
 
@@ -253,17 +254,10 @@ def _xml_nodes(text: str) -> Iterator[_Node]:
     begin, binary = 0, False
     at = text.find("<")
     while at >= 0:
-        if text.startswith("<!--", at):
-            end = text.find("-->", at) + 2
-        elif text.startswith("<?", at):
-            end = text.find("?>", at) + 1
-        else:
-            end = text.find(">", at)
-        if end < at + 2:
-            raise FormatError("a tag does not end")
-        tag = text[at + 1 : end]
-        if tag.startswith("!") and not tag.startswith("!--"):
-            raise FormatError("it has a document type or CDATA, which OpenCV does not write")
+        found = _XML_TAG.match(text, at)
+        if found is None:
+            raise FormatError("a tag does not end, or is a document type or CDATA")
+        tag, end = found[1] or "", found.end()
         if tag.startswith("/"):
             if not open_tags or open_tags.pop() != tag[1:].strip():
                 raise FormatError(f"the tag </{printable(tag[1:], 40)}> closes nothing")
@@ -275,7 +269,7 @@ def _xml_nodes(text: str) -> Iterator[_Node]:
                     fields[field] = (_BASE64 if binary else "") + text[begin:at]
             elif len(open_tags) == 1:
                 yield name, kind, fields
-        elif tag[:1] not in "!?" and not tag.endswith("/"):
+        elif tag and not tag.endswith("/"):
             title = tag.split(None, 1)[0] if tag.strip() else ""
             typed = _XML_TYPE.search(tag)
             open_tags.append(title)
@@ -286,7 +280,7 @@ def _xml_nodes(text: str) -> Iterator[_Node]:
             if len(open_tags) == 2:
                 name, kind, fields = title, typed[1] if typed else "", {}
             elif len(open_tags) == 3:
-                begin, binary = end + 1, typed is not None and typed[1] == "binary"
+                begin, binary = end, typed is not None and typed[1] == "binary"
         at = text.find("<", end)
     if open_tags:
         raise FormatError(f"the tag <{printable(open_tags[-1], 40)}> is never closed")
