@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +20,9 @@ def client() -> Iterator[Any]:
     They end with each module: a cluster without work takes an eighth of a core, and would do so
     beside all tests that follow.
     """
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-        ) as cluster,
+        LocalCluster(dashboard_address=":0", **options) as cluster,
         Client(cluster, set_as_default=False) as connected,
     ):
         yield connected
@@ -46,11 +42,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bs.Store]:
     }
 
 
-def n_tasks(client: Any) -> int:
-    """Return how many tasks the scheduler still knows."""
-    return int(client.run_on_scheduler(_count))
-
-
 def _count(dask_scheduler: Any) -> int:
     return len(dask_scheduler.tasks)
 
@@ -59,19 +50,7 @@ def _count(dask_scheduler: Any) -> int:
 def leaves_nothing(client: Any) -> Iterator[None]:
     """Hold a test to leaving no task behind on the scheduler."""
     yield
-    for _ in range(100):
-        if not n_tasks(client):
-            return
-        client.run_on_scheduler(_nap)
-    assert n_tasks(client) == 0
-
-
-async def _nap(dask_scheduler: Any) -> None:
-    import asyncio
-
-    await asyncio.sleep(0.02)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
+    end = time.monotonic() + 10
+    while client.run_on_scheduler(_count) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert client.run_on_scheduler(_count) == 0

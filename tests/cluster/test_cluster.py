@@ -1,9 +1,10 @@
-"""What can go wrong with a cluster is told in one line, and soon."""
+"""What can go wrong with a cluster is reported in one line, and soon."""
 
 from __future__ import annotations
 
 import operator
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,8 +14,6 @@ from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
@@ -30,27 +29,41 @@ from bowsaw.store.catalog import read_catalog
 
 
 @pytest.fixture
-def nobody():
-    """Return an address where nobody listens."""
+def nowhere():
+    """Return an address where nothing listens."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{free.getsockname()[1]}"
 
 
 @contextmanager
-def lonely_scheduler():
+def lonely_worker(before: str = ""):
+    """A scheduler with one worker that is not restarted, in a Python that does something before."""
     with (
         LocalCluster(n_workers=0, protocol="tcp", dashboard_address=":0") as lonely,
         Client(lonely, set_as_default=False) as client,
     ):
-        yield client
+        options = [client.scheduler.address, "--no-nanny", "--nthreads=1", "--no-dashboard"]
+        program = f"{before}\nfrom distributed.cli.dask_worker import main\nmain({options})"
+        path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+        worker = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            client.wait_for_workers(1, timeout=60)
+            yield client, worker
+        finally:
+            worker.kill()
+            worker.wait()
 
 
 # -- maps ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("homes", [False, True])
-@pytest.mark.parametrize("n_items", [0, 1, 40])
+@pytest.mark.parametrize(("n_items", "homes"), [(0, False), (1, True), (40, False), (40, True)])
 def test_results_come_in_the_order_of_the_items(client, n_items, homes):
     read = []
 
@@ -83,34 +96,18 @@ def test_a_map_that_is_closed_takes_its_blocks_back(client, leaves_nothing):
 # -- schedulers ------------------------------------------------------------------------------------
 
 
-def test_a_scheduler_that_is_not_there_is_told_soon(nobody, monkeypatch):
+def test_a_scheduler_that_is_not_there_is_reported_soon(nowhere, monkeypatch):
     monkeypatch.setattr(cluster_module, "CONNECT", 0.5)
     begin = time.monotonic()
-    with (
-        pytest.raises(ClusterError, match=f"no scheduler answers at {nobody} .*dask scheduler"),
-        connected(nobody),
-    ):
-        pass
+    for address in (nowhere, "tcp://", "nonsense://1.2.3.4:5", "tcp://127.0.0.1:1:2"):
+        message = f"no scheduler answers at {address} .*dask scheduler"
+        with pytest.raises(ClusterError, match=message), connected(address):
+            pass
     assert time.monotonic() - begin < 30
-
-
-@pytest.mark.parametrize("address", ["tcp://", "nonsense://1.2.3.4:5", "tcp://127.0.0.1:1:2"])
-def test_an_address_that_is_none_is_told(address, monkeypatch):
-    monkeypatch.setattr(cluster_module, "CONNECT", 0.5)
-    with pytest.raises(ClusterError, match="no scheduler answers"), connected(address):
-        pass
-
-
-@pytest.mark.parametrize("parallel", [4, object(), ["tcp://127.0.0.1:8786"]])
-def test_other_things_are_no_cluster(parallel):
-    with (
-        pytest.raises(ParameterError, match=r"a synchronous distributed\.Client, the"),
-        connected(parallel),
-    ):
-        pass
-
-
-def test_without_dask_the_message_says_how_to_get_it(monkeypatch):
+    for parallel in (4, object(), [nowhere]):
+        message = r"a synchronous distributed\.Client, the"
+        with pytest.raises(ParameterError, match=message), connected(parallel):
+            pass
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ParameterError, match=r"pip install 'bowsaw\[dask\]'"), connected("a:1"):
         pass
@@ -124,31 +121,20 @@ def test_an_address_is_connected_to_and_left_again(client):
     assert list(Cluster(client).ordered_map(operator.neg, [3])) == [-3]
 
 
-@pytest.mark.parametrize("error", [CancelledError("lost"), CommClosedError("lost")])
-def test_a_scheduler_that_goes_is_told(client, error):
-    with (
-        pytest.raises(ClusterError, match=r"the scheduler tcp://.* is gone \(lost\)\."),
-        Cluster(client)._translate_errors(),
-    ):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (CancelledError("lost"), r"the scheduler tcp://.* is gone \(lost\)\."),
+        (CommClosedError("lost"), r"the scheduler tcp://.* is gone \(lost\)\."),
+        (KilledWorker("block", None, 3), r"4 workers died over it.*most often it is memory"),
+    ],
+)
+def test_errors_of_dask_are_reported_in_one_line(client, error, message):
+    with pytest.raises(ClusterError, match=message), Cluster(client)._translate_errors():
         raise error
 
 
 # -- workers ---------------------------------------------------------------------------------------
-
-
-def start_worker(address: str, before: str = "") -> subprocess.Popen[bytes]:
-    """Start a worker that nobody starts again, in a Python that does something before."""
-    options = [address, "--no-nanny", "--nthreads=1", "--no-dashboard"]
-    program = f"{before}\nfrom distributed.cli.dask_worker import main\nmain({options})"
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
@@ -156,18 +142,12 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
     bs.extract(images, RowPixels(), tmp_path / "expected", n_jobs=1, shard_bytes=200)
     # Many small blocks: the first are in the store long before the deadly one comes.
     monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 2)
-    with lonely_scheduler() as client:
-        worker = start_worker(client.scheduler.address)
-        try:
-            client.wait_for_workers(1, timeout=60)
-            monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
-            deadly = RowPixels(deaths=make_deaths(tmp_path / "deaths", 9))
-            with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*finished work"):
-                bs.extract(images, deadly, tmp_path / "made", parallel=client, shard_bytes=200)
-            assert worker.wait(10) == -signal.SIGKILL
-        finally:
-            worker.kill()
-            worker.wait()
+    with lonely_worker() as (client, worker):
+        monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
+        deadly = RowPixels(deaths=make_deaths(tmp_path / "deaths", 9))
+        with pytest.raises(ClusterError, match=r"has had no worker for 1 s.*finished work"):
+            bs.extract(images, deadly, tmp_path / "made", parallel=client, shard_bytes=200)
+        assert worker.wait(10) == -signal.SIGKILL
         with pytest.raises(ClusterError, match='Start some with "dask worker tcp://'):
             Cluster(client).check({})
     assert 0 < read_catalog(tmp_path / "made").n_done < 60
@@ -176,35 +156,21 @@ def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
 
 
 def test_a_worker_without_bowsaw_is_refused_and_lives_on():
-    with lonely_scheduler() as client:
-        worker = start_worker(client.scheduler.address, "import sys; sys.modules['bowsaw'] = None")
-        try:
-            client.wait_for_workers(1, timeout=60)
-            with pytest.raises(ClusterError, match=r"cannot run bowsaw \(.*No module named"):
-                Cluster(client).check({})
-            assert client.submit(operator.neg, 1).result(timeout=60) == -1
-        finally:
-            worker.kill()
-            worker.wait()
-
-
-def test_a_block_that_kills_every_worker_is_given_up(client):
-    with (
-        pytest.raises(ClusterError, match=r"4 workers died over it.*most often it is memory"),
-        Cluster(client)._translate_errors(),
-    ):
-        raise KilledWorker("block", None, 3)
+    with lonely_worker("import sys; sys.modules['bowsaw'] = None") as (client, _):
+        with pytest.raises(ClusterError, match=r"cannot run bowsaw \(.*No module named"):
+            Cluster(client).check({})
+        assert client.submit(operator.neg, 1).result(timeout=60) == -1
 
 
 @pytest.mark.parametrize("name", ["bowsaw", "NumPy"])
 def test_workers_with_other_versions_are_refused(client, name, monkeypatch):
     cluster = Cluster(client)
     monkeypatch.setattr(cluster, "_versions", {**versions(), name: "0.0.1"})
-    told = rf"has {name} {versions()[name]}, this process has 0\.0\.1: results could differ"
-    with pytest.raises(ClusterError, match=told):
+    message = rf"has {name} {versions()[name]}, this process has 0\.0\.1: results could differ"
+    with pytest.raises(ClusterError, match=message):
         cluster.check({})
     # A worker that joins later has not been asked, and finds out by itself.
-    with pytest.raises(ClusterError, match=told):
+    with pytest.raises(ClusterError, match=message):
         list(cluster.ordered_map(operator.neg, [1]))
 
 
@@ -225,7 +191,7 @@ class Unknown:
         return (__import__, ("a_module_that_is_not_there",))
 
 
-def test_a_worker_without_a_module_is_told(client):
+def test_a_worker_without_a_module_is_reported(client):
     with pytest.raises(ClusterError, match=r"cannot import what it needs.*a_module_that"):
         list(Cluster(client).ordered_map(operator.neg, [Unknown()]))
 
@@ -233,39 +199,34 @@ def test_a_worker_without_a_module_is_told(client):
 # -- the command line ------------------------------------------------------------------------------
 
 
-def test_the_commands_write_the_same_files(client, tmp_path, monkeypatch, capsys):
+def test_the_commands_write_the_same_files(client, scenes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 5)
-    few = ["--words", "7", "--max-iter", "3"]
-    images = tmp_path / "images"
-    pictures = np.random.default_rng(0).integers(0, 256, (12, 40, 60), dtype=np.uint8)
-    for i, picture in enumerate(pictures):
-        target = images / "ab"[i % 2] / f"{i}.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(target), picture)
+    for name in ("brick", "grass"):
+        Path("images", name).mkdir(parents=True)
+        for i in range(6):
+            shutil.copy(scenes / name / f"{i:03}.png", Path("images", name))
     for name, more in (("here", []), ("there", ["--scheduler", client.scheduler.address])):
-        for verb in (
-            ["extract", "images", "-o", f"{name}.store"],
-            ["train", f"{name}.store", *few, "-o", f"{name}.safetensors"],
-            ["encode", f"{name}.safetensors", f"{name}.store", "-o", f"{name}.npz"],
+        for line in (
+            f"extract images -o {name}.store",
+            f"train {name}.store --words 7 --max-iter 3 -o {name}.safetensors",
+            f"encode {name}.safetensors {name}.store -o {name}.npz",
         ):
-            assert main([*verb, "-q", *more]) == 0, capsys.readouterr().err
+            assert main([*line.split(), "-q", *more]) == 0, capsys.readouterr().err
     assert snapshot(tmp_path / "here.store") == snapshot(tmp_path / "there.store")
-    for kind in ("safetensors", "npz"):
-        assert Path(f"here.{kind}").read_bytes() == Path(f"there.{kind}").read_bytes()
+    for end in ("safetensors", "npz"):
+        assert Path(f"here.{end}").read_bytes() == Path(f"there.{end}").read_bytes()
 
 
-def test_the_command_says_that_there_is_no_scheduler(nobody, scenes, monkeypatch, capsys):
+def test_the_command_reports_that_there_is_no_scheduler(nowhere, scenes, monkeypatch, capsys):
     monkeypatch.setattr(cluster_module, "CONNECT", 0.5)
     monkeypatch.chdir(scenes.parent)
-    assert main(["extract", scenes.name, "-o", "no.store", "--scheduler", nobody]) == 10
+    typed = ["extract", scenes.name, "-o", "no.store", "--scheduler"]
+    assert main([*typed, nowhere]) == 10
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith(f"bowsaw: no scheduler answers at {nobody}")
+    assert lines[-1].startswith(f"bowsaw: no scheduler answers at {nowhere}")
     assert not Path("no.store").exists()
-
-
-@pytest.mark.parametrize("address", ["here", "http://a:1", "tcp://a:b"])
-def test_the_command_refuses_what_is_no_address(address, capsys):
-    with pytest.raises(SystemExit):
-        main(["extract", "images", "-o", "no.store", "--scheduler", address])
-    assert "must be the address of a scheduler" in capsys.readouterr().err
+    for address in ("here", "http://a:1", "tcp://a:b"):
+        with pytest.raises(SystemExit):
+            main([*typed, address])
+        assert "must be the address of a scheduler" in capsys.readouterr().err
