@@ -1,76 +1,62 @@
-r"""Boosted word stumps: one word a round (Wang, 2007).
+r"""Boosted word stumps: one word per round (Wang, 2007).
 
-**The problem.** A ranking judges words alone and keeps copies of the best. Boosting chooses each
-word for what the words before it got wrong: images that are named wrongly gain weight, and the next
-word is the one whose *stump*, a threshold on its entry of the histogram, does best under these
-weights. Lei Wang, "Toward a discriminative codebook: codeword selection across multi-resolution"
-(CVPR 2007), ties each weak classifier to a word, so that the rounds of boosting list the words.
+A ranking judges words alone and keeps copies of the best. Boosting chooses each word for what the
+words before it got wrong: images that are misclassified gain weight, and the next word is the one
+whose *stump*, a threshold on its entry of the histogram, does best under these weights. Lei Wang,
+"Toward a discriminative codebook: codeword selection across multi-resolution" (CVPR 2007), ties
+each weak classifier to a word, so that the rounds of boosting list the words.
 
-**The formula, as we read it.** The paper leaves many classes and the kind of boosting open to us;
-we use AdaBoost.MH with real-valued stumps (Schapire and Singer, 1999), in which all classes share
-the word and its threshold. Let :math:`y_{ic} = \pm 1` say whether image i is of class c, and
-:math:`D_{ic}` the weights, which sum to 1. A stump splits the images in two sides; on side b, class
-c holds the weights :math:`W^+_{bc}` (of the class) and :math:`W^-_{bc}` (of the rest). The word and
-threshold of a round minimise
+The paper leaves the treatment of many classes open. Here: AdaBoost.MH with real-valued stumps
+(Schapire and Singer, 1999), in which all classes share the word and its threshold. Let
+:math:`y_{ic} = \pm 1` say whether image i is of class c, and :math:`D_{ic}` the weights, which sum
+to 1. On side b of a stump, class c has the weights :math:`W^+_{bc}` (of the class) and
+:math:`W^-_{bc}` (of the rest). The word and threshold of a round minimise
 
 .. math:: Z = 2 \sum_b \sum_c \sqrt{W^+_{bc} W^-_{bc}},
 
 then :math:`f_c(b) = \tfrac12 \log\frac{W^+_{bc} + ε}{W^-_{bc} + ε}` with
 :math:`ε = 1 / (n_{bags} n_{classes})`, and :math:`D_{ic}` is multiplied by
-:math:`\exp(-y_{ic} f_c)` and normalised. A word is taken once, so ``n_kept`` rounds give
-``n_kept`` words.
+:math:`\exp(-y_{ic} f_c)` and normalised. A word is taken once, so ``n_kept`` rounds give ``n_kept``
+words.
 
-**Departures.** Wang draws words from codebooks of several resolutions at once; here they come from
-the one codebook that is given. Thresholds are not all values of a word but ``n_thresholds`` of
-them: its smallest value (with hard coding: is the word present?), and quantiles of the values above
-it.
+Departures: Wang draws words from codebooks of several resolutions at once; here they come from one.
+Thresholds are the smallest value of a word (with hard coding: is the word present?) and quantiles
+of the values above it. Codes with the full codebook, of whose histogram columns are kept.
 
-**Which codebook codes**: the full one, of whose histogram the chosen columns are kept.
-
-**Cost** of a round: 4 · n_bags · n_words · n_thresholds · n_classes operations, one matrix product.
-**Memory**: n_bags · n_words · n_thresholds bytes, 15 MB for 750 images and 5000 words.
-
-**Invariants.** The product of the normalisers, an upper bound of the training error, never rises;
-fewer rounds give the beginning of more; of equally good words the first in the codebook is taken.
+Cost of a round: 4 · n_bags · n_words · n_thresholds · n_classes operations, one matrix product.
+Memory: n_bags · n_words · n_thresholds bytes. Invariants: the product of the normalisers, an upper
+bound of the training error, never rises; fewer rounds give the beginning of more; of equally good
+words the first in the codebook is taken.
 """
 
 from __future__ import annotations
 
-import numbers
-from typing import Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bowsaw import Bags, Codebook
-from bowsaw.errors import ParameterError
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.selection import Selection, Selector
+from bowsaw.validation import check_int
 
 MOST_THRESHOLDS = 64
 BLOCK_STUMPS = 1024
 TIE = 1e-7
-"""Normalisers that differ by less are equal: what rounding leaves of a side without weight, under
-the square root."""
+"""Normalisers that differ by less are equal: the rounding of a side without weight, under the root.
+"""
 
 
 class BoostedStumps(Selector):
-    """Keep the words that boosting takes, one a round.
+    """Keep the words that boosting takes, one per round.
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        How many words to keep: the rounds of boosting.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in ``bowsaw.selection.Selector``; ``n_kept`` is the number of rounds.
     n_thresholds : int, default=4
         Thresholds that are tried for each word; 1 tries presence alone (hard coding).
-    coding : {"hard", "soft"}, default="hard"
-        How histograms are made.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Attributes
     ----------
@@ -83,8 +69,8 @@ class BoostedStumps(Selector):
     >>> import numpy as np
     >>> from reproduction.methods import BoostedStumps
     >>> bags = [np.array([[0.0], [x]]) for x in (1.0, 1.0, 2.0, 2.0)]
-    >>> saw = BoostedStumps([[0.0], [1.0], [2.0]], n_kept=1).fit(bags, ["a", "a", "b", "b"])
-    >>> saw.selection_.kept.tolist(), saw.selection_.codes_with
+    >>> boosted = BoostedStumps([[0.0], [1.0], [2.0]], n_kept=1).fit(bags, ["a", "a", "b", "b"])
+    >>> boosted.selection_.kept.tolist(), boosted.selection_.codes_with
     ([1], 'full')
     """
 
@@ -92,47 +78,33 @@ class BoostedStumps(Selector):
 
     def __init__(
         self,
-        codebook: Codebook | ArrayLike,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         n_thresholds: int = 4,
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Any = "hard",
         sharpness: float = 40.0,
         n_jobs: int | None = -1,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.n_thresholds = n_thresholds
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         assert labels is not None
-        n_thresholds = _check_thresholds(self.n_thresholds)
+        n_thresholds = check_int(self.n_thresholds, "n_thresholds", 1, MOST_THRESHOLDS)
         above = stump_sides(self._full_histograms(), n_thresholds)
         with single_threaded_blas():
             taken, losses = boost(above, labels, n_kept, self.n_jobs)
         return Selection(
-            method=self.name,
-            codes_with="full",
-            codebook=book,
-            kept=book.ids[taken],
+            self.name,
+            "full",
+            codebook,
+            kept=codebook.ids[taken],
             scores=tuple((-losses).tolist()),
             parameters={"n_kept": n_kept, "coding": self.coding, "n_thresholds": n_thresholds},
         )
-
-
-def _check_thresholds(n_thresholds: object) -> int:
-    value = int(n_thresholds) if isinstance(n_thresholds, numbers.Integral) else 0
-    if isinstance(n_thresholds, bool) or not 1 <= value <= MOST_THRESHOLDS:
-        raise ParameterError(
-            f"n_thresholds must be a whole number from 1 to {MOST_THRESHOLDS}; got "
-            f"{n_thresholds!r}."
-        )
-    return value
 
 
 def stump_sides(histograms: NDArray[np.float32], n_thresholds: int) -> NDArray[np.bool_]:
@@ -157,16 +129,8 @@ def boost(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the word taken in each round, and the mean exponential loss after it.
 
-    Parameters
-    ----------
-    above : ndarray of bool, shape (n_words, n_thresholds, n_bags)
-        The upper side of each stump.
-    labels : ndarray of int64, shape (n_bags,)
-        Classes from 0.
-    n_rounds : int
-        At most ``n_words``.
-    n_jobs : int or None
-        Threads; the result is the same for any number.
+    ``above``, ``(n_words, n_thresholds, n_bags)``, is the upper side of each stump; labels are
+    integers from 0.
     """
     n_words, n_thresholds, n_bags = above.shape
     stumps = above.reshape(n_words * n_thresholds, n_bags)

@@ -1,21 +1,19 @@
-r"""Words from which all the others can be told, without labels: ridge reconstruction.
+r"""Words from which all the others can be reconstructed, without labels.
 
-**The problem.** Without labels a good set of words is one that keeps what the histograms say:
-from the kept columns the whole histogram can be regressed. With the centred rows X (n_bags,
-n_words) and the kept columns :math:`X_T`,
+From the kept columns the whole histogram is regressed. With the centred rows X (n_bags, n_words)
+and the kept columns :math:`X_T`,
 
 .. math:: L(T) = \min_W \|X - X_T W\|^2 + α \|W\|^2
                = α\, \mathrm{tr}\left( X^\top M_T X \right), \qquad
           M_T = (X_T X_T^\top + α I)^{-1} .
 
-**Source, and how we read it.** The pruning paper names Zhang et al. for an unsupervised scheme in
-which words are selected by a ridge regression, and no more. We take it for L. Zhang et al.,
-"Discriminative codeword selection for image representation" (ACM Multimedia 2010), where the
-target of the regression is an unknown cluster indicator. Ours is a simpler reading of the same
-idea: the target is the histogram itself, which needs no number of clusters. Do not take its numbers
-for those of that paper.
+Source: the pruning paper cites Zhang et al. for an unsupervised selection of words by a ridge
+regression, and no more; taken here for L. Zhang et al., "Discriminative codeword selection for
+image representation" (ACM Multimedia 2010), where the target of the regression is an unknown
+cluster indicator. This is a simpler reading: the target is the histogram itself, which needs no
+number of clusters. Do not take its numbers for those of that paper.
 
-**Greedy, in closed form.** Adding word k with column x lowers the loss by
+The search is greedy, in closed form. Adding word k with column x lowers the loss by
 
 .. math:: Δ_k = α \frac{x^\top M G M x}{1 + x^\top M x}, \qquad G = X X^\top,
 
@@ -26,30 +24,28 @@ the word taken, they change for a word with column z by
 .. math:: z^\top M z \mathrel{-}= (u^\top z)^2 / s, \qquad
           z^\top M G M z \mathrel{-}= 2 (u^\top z)(v^\top z) / s - (u^\top z)^2\, u^\top G u / s^2,
 
-so a step costs 4 · n_bags · n_words operations and no regression is ever solved.
+so a step costs 4 · n_bags · n_words operations and no regression is solved.
 
-**Scale.** α is ``ridge`` times the mean squared norm of a centred column, so it means the same
-for every codebook and number of images. Histograms are square-rooted by default, or frequent words
-are all that is reconstructed.
+α is ``ridge`` times the mean squared norm of a centred column, so it means the same for every
+codebook and number of images. Histograms are square-rooted by default: otherwise only frequent
+words are reconstructed. Codes with the full codebook, of whose histogram columns are kept.
 
-**Which codebook codes**: the full one, of whose histogram the chosen columns are kept.
-
-**Invariants.** The explained share 1 − L(T) / L(∅) never falls and stays below 1; fewer words are
-the beginning of more. Constant words explain nothing and come last.
+Invariants: the explained share 1 - L(T) / L(∅) never falls and stays below 1; fewer words are the
+beginning of more. Constant words explain nothing and come last.
 """
 
 from __future__ import annotations
 
-import numbers
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bowsaw import Bags, Codebook
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.selection import Selection, Selector
+from bowsaw.validation import check_choice, check_real
 
 
 class RidgeReconstruction(Selector):
@@ -57,20 +53,12 @@ class RidgeReconstruction(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        How many words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in ``bowsaw.selection.Selector``.
     ridge : float, default=0.1
         Strength of the ridge, in mean squared norms of a centred column.
     mapping : {"sqrt", "raw"}, default="sqrt"
         Reconstruct square-rooted histograms, or histograms as they are.
-    coding : {"hard", "soft"}, default="hard"
-        How histograms are made.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads of coding; the result is the same for any number.
 
     Attributes
     ----------
@@ -83,8 +71,8 @@ class RidgeReconstruction(Selector):
     >>> import numpy as np
     >>> from reproduction.methods import RidgeReconstruction
     >>> bags = [np.array([[0.0]] * 4 + [[1.0]] * a + [[2.0]] * (4 - a)) for a in range(5)]
-    >>> saw = RidgeReconstruction([[0.0], [1.0], [2.0]], 1, ridge=1e-6, mapping="raw").fit(bags)
-    >>> saw.selection_.kept.tolist(), round(saw.selection_.scores[0], 3)
+    >>> found = RidgeReconstruction([[0.0], [1.0], [2.0]], 1, ridge=1e-6, mapping="raw").fit(bags)
+    >>> found.selection_.kept.tolist(), round(found.selection_.scores[0], 3)
     ([1], 1.0)
     """
 
@@ -93,67 +81,46 @@ class RidgeReconstruction(Selector):
 
     def __init__(
         self,
-        codebook: Codebook | ArrayLike,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         ridge: float = 0.1,
         mapping: Literal["sqrt", "raw"] = "sqrt",
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Any = "hard",
         sharpness: float = 40.0,
         n_jobs: int | None = -1,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.ridge = ridge
         self.mapping = mapping
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
-        ridge = self.ridge
-        if not isinstance(ridge, numbers.Real) or not 1e-8 <= float(ridge) < np.inf:
-            raise ParameterError(f"ridge must be a finite number from 1e-8 up; got {ridge!r}.")
-        if self.mapping not in ("sqrt", "raw"):
-            raise ParameterError(f"mapping must be 'sqrt' or 'raw'; got {self.mapping!r}.")
+        ridge = check_real(self.ridge, "ridge", 1e-8)
+        check_choice(self.mapping, "mapping", ("sqrt", "raw"))
         if not len(bags):
             raise DataError("there are no bags to reconstruct; give at least one.")
         rows = self._full_histograms().astype(np.float64)
         if self.mapping == "sqrt":
             np.sqrt(rows, out=rows)
         with single_threaded_blas():
-            taken, explained = reconstruct_greedily(rows, n_kept, float(ridge))
+            taken, explained = reconstruct_greedily(rows, n_kept, ridge)
+        about = {"n_kept": n_kept, "coding": self.coding, "ridge": ridge, "mapping": self.mapping}
         return Selection(
-            method=self.name,
-            codes_with="full",
-            codebook=book,
-            kept=book.ids[taken],
+            self.name,
+            "full",
+            codebook,
+            kept=codebook.ids[taken],
             scores=tuple(explained.tolist()),
-            parameters={
-                "n_kept": n_kept,
-                "coding": self.coding,
-                "ridge": float(ridge),
-                "mapping": self.mapping,
-            },
+            parameters=about,
         )
 
 
 def reconstruct_greedily(
     rows: NDArray[np.float64], n_kept: int, ridge: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the columns in the order taken, and the share explained after each.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n_bags, n_words)
-        Mapped histograms, not centred.
-    n_kept : int
-        At most ``n_words``.
-    ridge : float
-        Strength, in mean squared norms of a centred column.
-    """
+    """Return the columns in the order taken, and the share explained after each."""
     n_bags, n_words = rows.shape
     # Word-major, and centred in float64 on the first row before the mean: a constant column is then
     # exactly zero, whatever its mean rounds to.

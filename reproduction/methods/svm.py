@@ -19,8 +19,7 @@ step of the solver.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,9 @@ from scipy.linalg import qr
 from sklearn.svm import LinearSVC
 
 from bowsaw import Bags, Codebook
-from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.selection import Selection, Selector
+from bowsaw.validation import check_real
 
 
 class SvmRanking(Selector):
@@ -38,20 +37,12 @@ class SvmRanking(Selector):
 
     Parameters
     ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from, or what learns them first, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        How many words to keep.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in ``bowsaw.selection.Selector``.
     C : float, default=1.0
         The price of an error, for square-rooted histograms of mean norm 1.
     recode : bool, default=False
         Code with the kept words alone; else columns of the full histogram are kept.
-    coding : {"hard", "soft"}, default="hard"
-        How histograms are made.
-    sharpness : float, default=40.0
-        For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
 
     Attributes
     ----------
@@ -65,61 +56,45 @@ class SvmRanking(Selector):
     >>> import numpy as np
     >>> from reproduction.methods import SvmRanking
     >>> bags = [np.array([[0.0], [x]]) for x in (1.0, 1.0, 2.0, 2.0)]
-    >>> saw = SvmRanking([[0.0], [1.0], [2.0]], n_kept=2).fit(bags, ["a", "a", "b", "b"])
-    >>> sorted(saw.selection_.kept.tolist()), saw.selection_.codes_with
+    >>> ranking = SvmRanking([[0.0], [1.0], [2.0]], n_kept=2).fit(bags, ["a", "a", "b", "b"])
+    >>> sorted(ranking.selection_.kept.tolist()), ranking.selection_.codes_with
     ([1, 2], 'full')
-    >>> saw.transform(bags).sum(axis=1).tolist()
-    [0.5, 0.5, 0.5, 0.5]
     """
 
     name = "svm"
 
     def __init__(
         self,
-        codebook: Any,
+        codebook: Any = None,
         n_kept: int = 50,
         *,
         C: float = 1.0,
         recode: bool = False,
-        coding: Literal["hard", "soft"] = "hard",
+        coding: Any = "hard",
         sharpness: float = 40.0,
         n_jobs: int | None = -1,
     ) -> None:
-        self.codebook = codebook
-        self.n_kept = n_kept
+        super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.C = C
         self.recode = recode
-        self.coding = coding
-        self.sharpness = sharpness
-        self.n_jobs = n_jobs
 
     def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, book: Codebook, n_kept: int
+        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
     ) -> Selection:
         assert labels is not None
-        if not isinstance(self.C, int | float) or not 0 < self.C < math.inf:
-            raise ParameterError(f"C must be a finite number above 0; got {self.C!r}.")
+        cost = check_real(self.C, "C", 0, open_low=True)
         rows = np.sqrt(self._full_histograms().astype(np.float64))
         norm = float(np.linalg.norm(rows, axis=1).mean())
         rows /= norm if norm > 0 else 1.0
         with single_threaded_blas():
-            weights = _machine_weights(rows, labels, float(self.C))
+            weights = _machine_weights(rows, labels, cost)
         self.word_scores_ = np.square(weights).sum(axis=0)
         best = np.argsort(-self.word_scores_, kind="stable")[:n_kept]
-        self.order_ = book.ids[best]
-        kept = book.ids[np.sort(best)] if self.recode else self.order_
-        return Selection(
-            method=self.name,
-            codes_with="pruned" if self.recode else "full",
-            codebook=book.only(kept) if self.recode else book,
-            kept=kept,
-            parameters={
-                "n_kept": n_kept,
-                "coding": self.coding,
-                "C": float(self.C),
-                "recode": bool(self.recode),
-            },
-        )
+        self.order_ = codebook.ids[best]
+        about = {"n_kept": n_kept, "coding": self.coding, "C": cost, "recode": bool(self.recode)}
+        if self.recode:
+            return self._subset(codebook, best, parameters=about)
+        return Selection(self.name, "full", codebook, kept=self.order_, parameters=about)
 
 
 def _machine_weights(

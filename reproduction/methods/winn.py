@@ -1,16 +1,15 @@
-r"""Merging words so that the classes' histograms stay likely: after Winn's universal dictionary.
+r"""Merging words so that the classes' histograms stay likely.
 
 After Winn, Criminisi and Minka, "Object categorization by learned universal visual dictionary",
 ICCV 2005: words are merged bottom-up, each time the pair after which the labels are most probable
 given the merged histograms, each class being a Gaussian of histograms whose parameters are
-integrated out. That much we take from the paper; it leaves us to settle the following, so this is
-a reading and not a reproduction:
+integrated out. This is a reading of the paper and not a reproduction. It settles the following:
 
 - bins are independent given the class, each with one variance that the classes share;
-- the labels are weighed against one alternative, that all images are of one class. Their log odds
+- the labels are compared with one alternative, that all images are of one class. Their log odds
   are then a sum over bins of log Bayes factors, and a merge changes three of its terms;
 - the means and variance of a bin are integrated out with Zellner's g-prior of unit information
-  (g = n_bags), which has a closed form that needs no constant to be tuned.
+  (g = n_bags), which has a closed form without a constant to tune.
 
 For n bags, k classes and the share :math:`R^2 = B / T` of a bin's variance that lies between the
 classes, the log Bayes factor (Liang et al., JASA 2008, with k - 1 regressors) is
@@ -19,15 +18,14 @@ classes, the log Bayes factor (Liang et al., JASA 2008, with k - 1 regressors) i
 
     s = \tfrac12 \left[ (n - k) \log(1 + g) - (n - 1) \log\bigl(1 + g\,(1 - R^2)\bigr) \right] .
 
-A bin that tells nothing has s < 0, the price of k means where one would do, so merging two such
-bins *gains*: recorded losses s(w) + s(v) - s(w ∪ v) may be negative. A sharp word costs what it
-knows when it is merged, even into its own copy, as bins count as independent evidence: noise is
-merged first, and words of different classes stay apart longest.
+A bin without information has s < 0, the price of k means where one would do, so merging two such
+bins *gains*: losses s(w) + s(v) - s(w ∪ v) may be negative. A discriminative word is expensive to
+merge, even into its own copy, as bins count as independent evidence: noise is merged first, and
+words of different classes stay apart longest.
 
-B and T of a merged bin follow from one entry of each scatter matrix (see
-:mod:`reproduction.methods.separability`), so a pair costs O(1); the loss depends on the pair
-alone, and :func:`bowsaw.selection.merge_greedily` does the rest. Memory is 16 n² bytes. Words
-without mass are set aside.
+B and T of a merged bin follow from one entry of each scatter matrix (``separability.py``), so a
+pair costs O(1); the loss depends on the pair alone, as ``bowsaw.selection.merge_greedily`` needs
+it. Memory is 16 n² bytes. Words without mass are set aside.
 """
 
 from __future__ import annotations
@@ -45,24 +43,39 @@ _CONSTANT = 1e-15
 """A bin whose variance is below this share of all variance is constant but for rounding."""
 
 
-def log_bayes_factor(
-    share: NDArray[np.float64], n_bags: int, n_classes: int
-) -> NDArray[np.float64]:
-    """Return how much likelier bins are with a mean a class than with one mean, in nats.
+class WinnMerging(MergingSelector):
+    """Merge the words of a codebook by the likelihood of the classes (after Winn et al. 2005).
 
-    Parameters
+    Codes with the full codebook; the columns of each group are added up. Parameters are those of
+    ``bowsaw.selection.Selector``, and ``n_kept`` is the number of groups.
+
+    Attributes
     ----------
-    share : ndarray
-        The share of each bin's variance that lies between the classes, from 0 to 1.
-    n_bags, n_classes : int
-        Rows of the histograms, and classes among them.
+    tree_ : MergeTree
+        All merges and the fall of the labels' log odds at each, in nats.
 
     Examples
     --------
     >>> import numpy as np
-    >>> log_bayes_factor(np.array([0.0, 0.5]), 30, 3).round(2)
-    array([-3.43,  6.16])
+    >>> from reproduction.methods import WinnMerging
+    >>> bags = [np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [0.0], [2.0]]),
+    ...         np.array([[3.0], [3.0], [1.0]]), np.array([[3.0], [3.0], [2.0]])]
+    >>> words = [[0.0], [1.0], [2.0], [3.0]]
+    >>> merged = WinnMerging(words, n_kept=3).fit(bags, ["cat", "cat", "dog", "dog"])
+    >>> merged.selection_.groups.tolist(), merged.selection_.codes_with
+    ([0, 1, 1, 2], 'full')
     """
+
+    name = "winn"
+
+    def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
+        return likelihood_tree(histograms, labels, self.n_jobs)
+
+
+def log_bayes_factor(
+    share: NDArray[np.float64], n_bags: int, n_classes: int
+) -> NDArray[np.float64]:
+    """Return how much likelier bins are with one mean per class than with one mean, in nats."""
     prior = float(n_bags)
     left = (n_bags - 1) * np.log1p(prior * (1 - share))
     factor: NDArray[np.float64] = 0.5 * ((n_bags - n_classes) * np.log1p(prior) - left)
@@ -72,23 +85,7 @@ def log_bayes_factor(
 def likelihood_tree(
     histograms: NDArray[Any], labels: NDArray[np.int64], n_jobs: int | None = None
 ) -> MergeTree:
-    """Merge words by the likelihood of the classes.
-
-    Parameters
-    ----------
-    histograms : ndarray of shape (n_bags, n_words)
-        Not negative.
-    labels : ndarray of shape (n_bags,)
-        Whole numbers from 0.
-    n_jobs : int or None
-        Threads; the result is the same for any number.
-
-    Returns
-    -------
-    MergeTree
-        Its losses are what the log odds of the labels fell by at each merge, in nats; negative
-        where they rose.
-    """
+    """Merge words by the likelihood of the classes; the losses are falls of their log odds."""
     present = np.flatnonzero(histograms.sum(axis=0) > 0)
     if not len(present):
         raise DataError(
@@ -141,47 +138,3 @@ class _LikelihoodLosses:
         varies = total > self._floor
         share = np.divide(between, total, out=np.zeros_like(total), where=varies)
         return log_bayes_factor(np.clip(share, 0.0, 1.0), self._n_bags, self._n_classes)
-
-
-class WinnMerging(MergingSelector):
-    """Merge the words of a codebook by the likelihood of the classes (after Winn et al. 2005).
-
-    Codes with the full codebook: a new image is compared with every word, and the columns of each
-    group are added up.
-
-    Parameters
-    ----------
-    codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words, or what learns them first, such as ``KMeansCodebook``.
-    n_kept : int, default=50
-        Groups to merge them into; fewer come out where fewer words have mass.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
-    sharpness : float, default=40.0
-        For soft coding.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-
-    Attributes
-    ----------
-    tree_ : MergeTree
-        All merges and what the log odds of the labels fell by at each, in nats.
-    selection_ : Selection
-        The groups; ``selection_at`` gives those of another size.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from reproduction.methods import WinnMerging
-    >>> bags = [np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [0.0], [2.0]]),
-    ...         np.array([[3.0], [3.0], [1.0]]), np.array([[3.0], [3.0], [2.0]])]
-    >>> words = [[0.0], [1.0], [2.0], [3.0]]
-    >>> merged = WinnMerging(words, n_kept=3).fit(bags, ["cat", "cat", "dog", "dog"])
-    >>> merged.selection_.groups.tolist(), merged.selection_.codes_with
-    ([0, 1, 1, 2], 'full')
-    """
-
-    name = "winn"
-
-    def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
-        return likelihood_tree(histograms, labels, self.n_jobs)
