@@ -63,27 +63,21 @@ extract tiny -o full                             | Store     | full is not a sto
 extract tiny -o bad                              | Store     | is not a bowsaw catalogue
 extract tiny -o s --step 4                       | Store     | step was 8 and is 4
 extract tiny -o x.store --patch 15               | Parameter | patch must be
-extract tiny -o x.store --min-contrast nan       | Parameter | min_contrast must be
 extract tiny -o x.store --preset caltech10       | Data      | at least 10 categories
 train missing -o x.safetensors                   | Store     | missing is not there
-train empty -o x.safetensors                     | Store     | empty is not a store
 train cut -o x.safetensors                       | Store     | damaged
 train s -o x.npz                                 | Parameter | ends in .safetensors
-train s -o .safetensors                          | Parameter | ends in .safetensors
 train s -o missing/x.safetensors                 | Parameter | missing is not a folder
 train s -o x.safetensors --words 9999            | Data      | distinct descriptors
 train s -o x.safetensors --tol -1                | Parameter | tol must
-train s -o x.safetensors --words 9 --sample 8    | Parameter | sample must be
 train s -o x.safetensors --part test --train 144 | Data      | class 'brick' has 144 images
 prune missing.sft s --keep 3 -o x.safetensors    | Format    | is not a file
 prune bad.sft s --keep 3 -o x.safetensors        | Format    | bad.sft
 prune BOOK missing --keep 3 -o x.safetensors     | Store     | missing is not there
 prune other.safetensors s --keep 3 -o x.safetensors | Mismatch | was trained on
 prune BOOK s --keep 3 -o BOOK                    | Parameter | is the codebook itself
-prune BOOK s --keep 3 -o x.npz                   | Parameter | ends in .safetensors
 PRUNE --keep 13                                  | Parameter | --keep must be from 1 to 12 (the
 PRUNE --max-bytes 1k                             | Parameter | (one word, and
-PRUNE --keep 3 --part train --train 140          | Data      | class 'brick' has 144 images
 PRUNE --keep 3 --part train --train 1            | Data      | class 'brick' has 1 image to choose
 PRUNE --keep 3 --sharpness 3                     | Parameter | belongs to soft coding
 PRUNE --keep 3 --coding soft --sharpness 0       | Parameter | sharpness must be
@@ -96,13 +90,10 @@ PRUNE --max-loss 0 --steps 9                     | Parameter | --steps does not 
 encode cut.sft s -o x.npz                        | Format    | cut.sft
 encode s BOOK -o x.npz                           | Format    | s is not a file
 encode other.safetensors s -o x.npz              | Mismatch  | was trained on
-encode BOOK s -o x.npy                           | Parameter | ends in .npz
 encode BOOK s -o missing/x.npz                   | Parameter | missing is not a folder
 encode BOOK s -o x.npz --sharpness 3             | Parameter | belongs to soft coding
 SOFT --sharpness 3 --perplexity 3                | Parameter | Give one of them
 SOFT --sharpness 0                               | Parameter | sharpness must be
-SOFT --perplexity 0                              | Parameter | perplexity must
-SOFT --sharpness auto --train 140                | Data      | class 'brick' has 144 images
 fit no.sft s -o x.safetensors                    | Format    | no.sft
 fit other.safetensors s -o x.safetensors         | Mismatch  | was trained on
 fit BOOK s -o ./BOOK                             | Parameter | is the codebook itself
@@ -117,13 +108,10 @@ predict model.sft model.sft a.png                | Format    | bowsaw-classifier
 predict all.sft model.sft a.png                  | Mismatch  | other words
 export BOOK -o x.txt                             | Parameter | ends in .onnx or .h
 export BOOK -o x.onnx --type int8                | Parameter | it is for C headers
-export BOOK -o x.onnx --name rooms               | Parameter | it is for C headers
 export BOOK -o x.h --name Rooms                  | Parameter | lower-case letters, digits and
 export BOOK -o x.h --name class                  | Parameter | must not be a keyword of C or C++
 export BOOK -o x.onnx --sharpness 3              | Parameter | belongs to soft coding
-export BOOK -o x.h --coding soft --sharpness 0   | Parameter | sharpness must be
 export BOOK -o x.h --classifier model.sft --coding soft | Parameter | Leave one of them out
-export BOOK -o x.h --classifier BOOK             | Format    | it is a bowsaw-codebook
 export all.sft -o x.onnx --classifier model.sft  | Mismatch  | other words
 convert missing.npy x.npz                        | Format    | missing.npy is not a file
 convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known
@@ -131,13 +119,10 @@ convert b.pkl x.npz                              | Format    | can run any code
 convert v.npz x.txt                              | Parameter | must end in one of .safetensors
 convert v.npz x.pkl                              | Parameter | would be a pickle
 convert v.npz ./v.npz                            | Parameter | is the input itself
-convert v.npz x.npy --scale 3                    | Parameter | is for files of other tools
 convert v.npy x.npz --scale -3                   | Parameter | scale must be a finite number above 0
 whatif BOOK s --keep 12                          | Parameter | from 1 to 11 (the codebook has 12
 whatif BOOK s --keep 5 --transfer best           | Parameter | got 'best'
-whatif BOOK s --keep 5 --transfer all,exact      | Parameter | got 'all,exact'
 whatif BOOK s --keep 5 --transfer voronoi        | Parameter | at most 3 dimensions
-whatif BOOK s --keep 5 --sharpness 3             | Parameter | belongs to soft coding
 whatif BOOK s --keep 5 --coding soft --sharpness 0 --transfer all | Parameter | sharpness must
 whatif BOOK s --kept same.sft                    | Mismatch  | has all 12 words
 whatif BOOK s --kept ids.safetensors             | Mismatch  | its words have other values
@@ -147,10 +132,8 @@ whatif BOOK s                                    | Parameter | --keep --kept is 
 whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with argument --keep
 evaluate missing                                 | Store     | missing is not there
 evaluate s --train 140                           | Data      | class 'brick' has 144 images
-evaluate s --words 9999                          | Data      | distinct descriptors
 evaluate s -o bad.json                           | Parameter | bad.json is a file
 evaluate s --words 9 --codebook BOOK             | Parameter | Give one of them
-evaluate s --codebook missing.sft                | Format    | is not a file
 evaluate s --codebook other.safetensors PARTS    | Mismatch  | was trained
 evaluate s --perplexity 3                        | Parameter | belongs to soft coding
 compare empty -o run                             | Data      | no class folders
@@ -160,16 +143,13 @@ compare s -o s/run                               | Parameter | would lie among t
 compare s -o full                                | Parameter | holds notes.txt and no run
 compare s -o run --words 9 --sizes 9             | Parameter | below that of every full
 compare s -o run --sizes ten                     | Parameter | an integer of at least 1; got 'ten'
-compare s -o run --sizes 5,                      | Parameter | must be values between commas
 compare s -o run --coding firm                   | Parameter | coding must be
 compare s -o run --methods magic                 | Parameter | magic
 compare s -o run --train 140                     | Data      | class 'brick' has 144 images
 report missing                                   | Format    | missing is not a run
 report bad.run                                   | Format    | not the record of a run
-report bad.run -o x.txt                          | Parameter | ends in .html
 inspect missing                                  | Format    | missing does not exist
 inspect file                                     | Format    | file is not a store
-inspect empty                                    | Store     | empty is not a store
 inspect cut                                      | Store     | damaged
 inspect cut.sft                                  | Format    | cut.sft
 inspect bad.npz                                  | Format    | bad.npz
