@@ -14,7 +14,7 @@ def test_a_store(bowsaw, made):
     assert found["kind"] == "store"
     assert found["images"] == "432 of 434 files are usable"
     assert found["descriptors"] == "6,912 of 128 uint8 (885 kB, scale 512)"
-    assert found["made with"].startswith("dense-sift: ")
+    assert "name=dense-sift, patch=16" in found["made with"]
     assert found["classes"] == "3: brick=144, grass=144, gravel=144"
     assert found["set aside"] == "brick/[bold] 1.png: empty file"
 

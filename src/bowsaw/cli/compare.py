@@ -1,8 +1,4 @@
-"""``bowsaw compare``: methods × sizes × codings × splits on a folder of classes, and their page.
-
-On a terminal a table of mean accuracies grows while cells are measured, with the time left; where
-standard error is no terminal, one line is written per split of a panel.
-"""
+"""``bowsaw compare``: methods × sizes × codings × splits on a folder of classes, and their page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``bowsaw convert``: a vocabulary from the format of one tool to that of another.
-
-What a foreign file does not say stays unknown, and what the new file cannot hold is named.
-"""
+"""``bowsaw convert``: a vocabulary from the format of one tool to that of another."""
 
 from __future__ import annotations
 

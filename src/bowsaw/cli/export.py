@@ -1,7 +1,4 @@
-"""``bowsaw export``: a codebook, and a classifier if there is one, for other devices.
-
-The suffix of the output decides what is written: ``.onnx`` a graph, ``.h`` a C header.
-"""
+"""``bowsaw export``: a codebook, and a classifier if there is one, as ONNX graph or C header."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """``bowsaw fit``: a codebook and labelled descriptors to a classifier of histograms.
 
-With ``--part train`` this is what ``bowsaw evaluate`` does in one split: the classifier learns from
-the part train, and C is chosen on the part codebook. So the accuracy that ``evaluate`` reports is
-that of the classifier written here.
+With ``--part train`` this is what ``bowsaw evaluate`` does in one split, so that the accuracy that
+``evaluate`` reports is that of the classifier written here.
 """
 
 from __future__ import annotations

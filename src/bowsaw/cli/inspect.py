@@ -1,7 +1,4 @@
-"""``bowsaw inspect``: what a store, a codebook, a classifier or a histogram file holds.
-
-The facts are collected once, as JSON has them; the text shortens digests and long numbers.
-"""
+"""``bowsaw inspect``: what a store, a codebook, a classifier or a histogram file holds."""
 
 from __future__ import annotations
 
@@ -169,7 +166,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         "seen": "unknown" if seen is None else f"{seen:,}",
         "sharp": "" if sharpness is None else f" of sharpness {sharpness:.4g}",
         "mapped": CALLED.get(facts.get("mapping", ""), ""),
-        "made_with": _made_with(facts.get("description")),
+        "made_with": _text(facts.get("description") or "unknown"),
         "origin": _text(facts.get("provenance") or "unknown"),
     }
     shown = {"kind": facts["kind"], "path": facts["path"]}
@@ -187,13 +184,6 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for title, found in (("set aside", aside), ("more than once", copies)):
         lines += zip([title] + [""] * len(found), found, strict=False)
     return lines
-
-
-def _made_with(description: dict[str, Any] | None) -> str:
-    if description is None:
-        return "unknown"
-    others = {name: value for name, value in description.items() if name != "name"}
-    return f"{description.get('name', 'unnamed')}: {_text(others)}"
 
 
 def _text(value: Any) -> str:

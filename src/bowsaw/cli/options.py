@@ -171,10 +171,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
 
 
 def add_split_sizes(parser: argparse.ArgumentParser, alias: str = "") -> Any:
-    """Add the sizes of a split's parts and the seed, in a group of their own.
-
-    ``alias`` is another name of ``--train-codebook``, where ``--codebook`` is not a file.
-    """
+    """Add the sizes of a split's parts and the seed; ``alias`` is short for --train-codebook."""
     group = parser.add_argument_group(
         "which images",
         "A split divides the images of each class into three disjoint parts:\n"
@@ -276,10 +273,7 @@ def open_store(path: str) -> Store:
 
 
 def check_output(path: str, suffix: str, **inputs: str | None) -> None:
-    """Raise a ParameterError when a file could not be written at the end of the work.
-
-    ``inputs`` are the files that the work reads, by name: the output must not replace one of them.
-    """
+    """Raise a ParameterError when a file could not be written, or would replace an input."""
     target = Path(path)
     if target.suffix != suffix:
         raise ParameterError(f"the output must be a file name that ends in {suffix}; got {path}.")

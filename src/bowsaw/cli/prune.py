@@ -1,10 +1,7 @@
 """``bowsaw prune``: a codebook to a smaller one that codes alone.
 
-``--keep`` and ``--max-bytes`` search at one size, ``--max-loss`` follows a path of sizes. A search
-that is interrupted writes the best words so far, and the same command continues it.
-
-The images that choose words have taught the codebook, like those that it was trained on. The output
-records both, so that ``bowsaw evaluate`` refuses to test it on either.
+A search that is interrupted writes the best words so far, and the same command continues it. The
+output records the images that chose its words, so that ``bowsaw evaluate`` refuses to test on them.
 """
 
 from __future__ import annotations
@@ -186,14 +183,17 @@ class _Task:
         images = f"{format_count(len(self.bags), 'image')} of {classes} ({part})"
         return f"{kept} of {words} by {images}; {coding} coding{soft}"
 
+    def _source(self) -> dict[str, Any]:
+        files = {"store": self.store.digest, "codebook": self.book.digest}
+        return {**opt.part_record(self.options), **files}
+
     def settings(self) -> dict[str, Any]:
         """Return everything that the result depends on."""
+        method, seed = self.options.method or "elimination", self.options.seed
         return {
-            "method": self.options.method or "elimination",
-            "codebook": self.book.digest,
-            "store": self.store.digest,
-            "seed": self.options.seed,
-            **opt.part_record(self.options),
+            "method": method,
+            "seed": seed,
+            **self._source(),
             **estimator_settings(self.selector),
         }
 
@@ -202,9 +202,7 @@ class _Task:
         options, chosen = self.options, result.selection.codebook
         limits = ("keep", "max_bytes", "max_loss")
         record = {
-            **opt.part_record(options),
-            "store": self.store.digest,
-            "codebook": self.book.digest,
+            **self._source(),
             "n_words": self.book.n_words,
             "limit": next(name for name in limits if getattr(options, name) is not None),
             **self.coding,

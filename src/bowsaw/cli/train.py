@@ -43,10 +43,7 @@ def run(command: Command) -> None:
     )
     begin = time.perf_counter()
     trained = KMeansCodebook(
-        n_words=options.n_words,
-        max_iter=options.max_iter,
-        tol=options.tol,
-        sample=options.sample,
+        **{name: getattr(options, name) for name in ("n_words", "max_iter", "tol", "sample")},
         random_state=options.seed,
         n_jobs=options.jobs,
         parallel=options.scheduler,

@@ -50,18 +50,15 @@ def run(command: Command) -> None:
     coder = opt.coder_of(book, store, options)
     bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
     opt.learn_sharpness(coder, store, options)
+    names = ("coding", "move_size", "n_moves", "sample", "seed")
     survey = Survey(
         book,
         bags,
         kept,
-        coding=options.coding,
         sharpness=coder.sharpness_in_use(),
-        move_size=options.move_size,
-        n_moves=options.n_moves,
-        sample=options.sample,
-        seed=options.seed,
         n_jobs=options.jobs,
         verbose=not command.quiet,
+        **{name: getattr(options, name) for name in names},
     )
     command.note(
         f"{format_count(len(bags), 'image')} with "
