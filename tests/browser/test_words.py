@@ -62,6 +62,18 @@ def test_each_word_has_its_own_glyph(seen):
     assert all(len(path) > 100 for path in drawn)
 
 
+def test_where_pixels_are_known_each_word_has_its_own_patches(seen):
+    seen.at("#panel").select_option(label=seen.at("#panel option").all_text_contents()[1])
+    seen.at("#size").press("Home")
+    assert "the patches nearest to it" in seen.text("#words-text")
+    style = "all => all.map(p => getComputedStyle(p))"
+    style += ".map(s => [s.backgroundImage, s.backgroundPosition])"
+    drawn = seen.at("#mosaic [data-word] .face").evaluate_all(style)
+    (image,) = {image for image, _ in drawn}
+    assert image.startswith('url("data:image/png;base64,')
+    assert [where for _, where in drawn] == [f"0% {100 * word / 9:.6g}%" for word in range(10)]
+
+
 def test_a_chosen_word_shows_its_mass_and_what_it_inherits(seen, records):
     seen.at("#size").press("End")
     line = records.detail(kind="words", coding="hard", size=50)

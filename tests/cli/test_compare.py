@@ -85,13 +85,14 @@ def test_pixels_are_kept_only_where_they_may_be(small_scenes, tmp_path):
         folder = str(tmp_path / name)
         words += ["--workers", "1", "-q"]
         assert main(["compare", str(small_scenes), *words, "-o", folder, *more]) == 0
-    # What every JPEG begins with, in base64.
-    with_pixels, without = (
-        "/9j/4AAQ" in (tmp_path / name / "index.html").read_text("utf-8")
-        for name in ("shown", "hidden")
-    )
-    assert with_pixels
-    assert not without
+    # What every JPEG (the image) and every PNG (the words' patches) begins with, in base64.
+    for start in ("/9j/4AAQ", "iVBORw0KGgo"):
+        with_pixels, without = (
+            start in (tmp_path / name / "index.html").read_text("utf-8")
+            for name in ("shown", "hidden")
+        )
+        assert with_pixels
+        assert not without
 
 
 def test_report_builds_the_same_page_again(compared, tmp_path, capsys):

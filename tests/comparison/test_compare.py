@@ -89,8 +89,9 @@ def test_pruned_codebooks_and_samples_are_kept(complete):
         if kept:
             assert bs.load(path).n_words == cell["size"]
     with NpzReader(folder / "samples" / "toys.npz") as samples:
-        assert samples["labels"].tolist() == [0, 1, 2]
-        assert samples["offsets"][-1] == len(samples["descriptors"]) == 75
+        # The first of each class, then the others, up to 14 per class: there are 4.
+        assert samples["labels"].tolist() == [0, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+        assert samples["offsets"][-1] == len(samples["descriptors"]) == 12 * 25
     assert bs.write_page(folder).exists()
 
 

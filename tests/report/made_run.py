@@ -236,7 +236,15 @@ def _words(key: dict[str, Any]) -> dict[str, Any]:
         "from": [[[i, 0.5], [(i + 1) % words, 0.3], [(i + 2) % words, 0.2]] for i in ids],
         "pruned": [[i, 1 / words, i % size, 0.75] for i in gone],
         "n_pruned": words - size,
+        "patches": _patches(ids) if key["coding"] == "soft" else None,
     }
+
+
+def _patches(ids: list[int]) -> dict[str, Any]:
+    """Return a column of tiles, each of the grey of its word's place."""
+    tiles = np.repeat(np.arange(len(ids), dtype=np.uint8), 24)[:, None] * np.ones(24, np.uint8)
+    png = _base64(cv2.imencode(".png", tiles)[1])
+    return {"ids": ids, "columns": 1, "rows": len(ids), "png": png}
 
 
 def _image(key: dict[str, Any], classes: list[str], sizes: list[int]) -> dict[str, Any]:

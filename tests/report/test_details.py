@@ -102,6 +102,39 @@ def test_without_samples_or_all_words_only_traces_are_drawn(tmp_path, run):
     assert [line["kind"] for line in page_details(tmp_path, run)] == ["trace"]
 
 
+def test_words_are_shown_by_the_patch_nearest_to_them(tmp_path, run):
+    (book,), (line, _) = (lines_of(tmp_path, run, kind) for kind in ("codebook", "words"))
+    # Named are those that the kept words inherit from, and those pruned; word 1 has no descriptor.
+    assert book["patches"]["ids"] == [3, 0, 2]
+    assert line["patches"]["ids"] == line["ids"] == [0, 2]
+    assert (line["patches"]["columns"], line["patches"]["rows"]) == (2, 1)
+    coded = np.frombuffer(base64.b64decode(line["patches"]["png"]), np.uint8)
+    sprite = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE)
+    assert sprite.shape == (24, 48)
+    # Rows 2 to 5 of 8 pixels; columns 1 to 4 for word 0, and 5 to 7 with the last again for word 2.
+    assert sprite[:, :24].mean() == pytest.approx(8 * 3.5 + 2.5, abs=0.5)
+    assert sprite[:, 24:].mean() == pytest.approx(8 * 3.5 + 6.25, abs=0.5)
+
+
+def test_four_images_give_four_patches_per_word(tmp_path, run):
+    greys = [np.full((6, 8), 50 * (i + 1), dtype=np.uint8) for i in range(4)]
+    write_samples(
+        tmp_path,
+        descriptors=np.array([[3.0], [0.0], [9.0], [1.0]], dtype=np.float32),
+        offsets=np.arange(5),
+        positions=np.full((4, 3), 3, dtype=np.float32),
+        sizes=np.full((4, 2), [16, 12]),
+        labels=np.array([0, 1, 0, 1]),
+        paths=np.array([b"1", b"2", b"3", b"4"]),
+        pixels=np.concatenate([grey.ravel() for grey in greys]),
+        pixel_shapes=np.full((4, 2), [6, 8]),
+    )
+    line, _ = lines_of(tmp_path, run, "words")
+    coded = np.frombuffer(base64.b64decode(line["patches"]["png"]), np.uint8)
+    tile = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE)[:, :24]
+    assert tile[::12, ::12].tolist() == [[100, 200], [50, 150]]
+
+
 def test_samples_without_images_have_no_image(tmp_path, run):
     write_samples(tmp_path, sizes=np.zeros((2, 2), dtype=int))
     assert lines_of(tmp_path, run, "image") == []

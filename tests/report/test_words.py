@@ -6,7 +6,7 @@ import pytest
 from tests.report.made_run import kept, made_run
 
 from bowsaw.comparison.records import read_run
-from bowsaw.report import words as module
+from bowsaw.report import details
 from bowsaw.report.summary import panels_of
 from bowsaw.report.words import glyphs, vocabulary
 
@@ -31,10 +31,10 @@ def test_words_are_found_by_panel_method_and_size(drawn):
 
 def test_of_a_codebook_only_the_words_that_are_named_are_drawn(drawn, run, monkeypatch):
     words = [line for line in run.details if line["kind"] == "words"]
-    named = {row[0] for line in words for row in line["pruned"][: module.MOST_PRUNED]}
+    named = {row[0] for line in words for row in line["pruned"][: details.N_PRUNED]}
     named |= {word for line in words for sources in line["from"] for word, _ in sources}
     assert set(drawn["books"]["scenes/200"]["glyphs"]) == named
-    monkeypatch.setattr(module, "MOST_OF_A_BOOK", 7)
+    monkeypatch.setattr(details, "MOST_OF_A_BOOK", 7)
     found = vocabulary(panels_of(run.about, run.cells), run.details)
     assert len(found["books"]["scenes/200"]["glyphs"]) == 7
 

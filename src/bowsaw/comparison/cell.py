@@ -49,6 +49,8 @@ CHUNK = 500
 """Images that are coded at a time."""
 MAX_TRACE = 200
 """Points of a trace."""
+N_SAMPLES = 40
+"""Test images whose descriptors are kept for the page, unless there are more classes."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Experiment:
     codebook: Codebook | None = None
     sample_split: int = 0
     n_jobs: int | None = -1
+    n_workers: int = 1
     verbose: bool = False
 
     def split(self, name: str, index: int) -> SplitRun:
@@ -119,10 +122,13 @@ class SplitRun:
         """Return k-means on the codebook's images, trained once and kept."""
         return self._codebooks.get(n_words)[0]
 
-    def sample_rows(self) -> NDArray[np.int64]:
-        """Return the first test image of each class."""
-        _, first = np.unique(self.collection.y[self.split.test], return_index=True)
-        return np.sort(self.split.test[first])
+    def sample_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first test image of each class, and further ones: about 40 together."""
+        test = self.split.test
+        classes, first = np.unique(self.collection.y[test], return_index=True)
+        n_each = -(-N_SAMPLES // len(classes))
+        places = [np.flatnonzero(self.collection.y[test] == label)[1:n_each] for label in classes]
+        return test[np.sort(first)], test[np.sort(np.concatenate(places))]
 
     # -- the cell --------------------------------------------------------------------------------
 
@@ -166,7 +172,7 @@ class SplitRun:
             save(chosen.codebook, path)
         answers = None
         if is_sampled:
-            guess = found["sqrt"][1][np.searchsorted(split.test, self.sample_rows())]
+            guess = found["sqrt"][1][np.searchsorted(split.test, self.sample_rows()[0])]
             answers = [str(self.collection.classes[label]) for label in guess.tolist()]
         trained = key.size if key.method == KMEANS else key.full_words
         book = chosen.codebook
@@ -247,8 +253,13 @@ class SplitRun:
         return _Chosen(selection, book, trace_of(selector), seconds, memory[0])
 
     def _shared_codes(self, key: Key) -> SharedCodes:
+        """Return what the panel's selectors share; its histograms are not part of any's time."""
         if self._shared is None:
-            self._shared = SharedCodes(self.codebook(key.full_words), self.train_bags)
+            run = self.experiment
+            # Soft weights beyond the limit go to a file, which is slower.
+            limit = max(2 << 30, (memory_bytes() or 0) * 3 // (5 * run.n_workers))
+            self._shared = SharedCodes(self.codebook(key.full_words), self.train_bags, limit)
+            self._shared.histograms(key.coding, run.sharpness, run.n_jobs)  # type: ignore[arg-type]
         return self._shared
 
     def _code(self, key: Key, chosen: _Chosen) -> _Coded:

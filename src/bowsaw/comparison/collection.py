@@ -142,12 +142,15 @@ class Collection:
             **self.about,
         }
 
-    def write_samples(self, path: Path, rows: NDArray[np.int64]) -> None:
-        """Write sample images for the page: descriptors, places, and pixels if they may be shown.
+    def write_samples(
+        self, path: Path, shown: NDArray[np.int64], others: NDArray[np.int64]
+    ) -> None:
+        """Write sample images for the page: descriptors, places, and pixels of those ``shown``.
 
         ``pixels`` holds the grey values of all images one after another, ``pixel_shapes`` their
         height and width (0 without pixels), ``sizes`` width and height as described.
         """
+        rows = np.concatenate([shown, others])
         bags, store = self.bags[rows], self.store
         positions = np.zeros((bags.n_descriptors, 3), dtype=np.float32)
         sizes = np.zeros((len(rows), 2), dtype=np.int64)
@@ -157,12 +160,12 @@ class Collection:
             positions = np.concatenate([store.positions(row) for row in rows.tolist()])
             sizes = np.asarray(store.sizes[rows], dtype=np.int64)
             paths = [os.fsencode(store.paths[row]) for row in rows.tolist()]
-            pixels = [self._pixels(row) for row in rows.tolist()]
+            pixels[: len(shown)] = [self._pixels(row) for row in shown.tolist()]
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             np.savez(
                 file,
-                descriptors=bags.read(0, bags.n_descriptors),
+                descriptors=bags.values,
                 offsets=bags.offsets,
                 scale=np.float64(1.0 if bags.scale is None else bags.scale),
                 positions=positions,

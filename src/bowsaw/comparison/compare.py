@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -357,8 +358,8 @@ def _run(
         n_threads = effective_jobs(experiment.n_jobs)
         n_workers = max(1, min(n_threads, check_int(n_workers, "n_workers", 1)))
         if n_workers > 1:
-            changed = {"n_jobs": max(1, n_threads // n_workers), "verbose": False}
-            experiment = Experiment(**{**vars(experiment), **changed})
+            n_jobs = max(1, n_threads // n_workers)
+            experiment = replace(experiment, n_jobs=n_jobs, n_workers=n_workers, verbose=False)
         begin, before = time.perf_counter(), float(about["seconds"])
 
         def save_time() -> None:
@@ -382,7 +383,7 @@ def _run(
             # The page shows the lowest split, and answers belong to its images.
             if all(key.split >= first for key in done if key.set == name):
                 path = folder / "samples" / f"{name}.npz"
-                start.collection.write_samples(path, start.sample_rows())
+                start.collection.write_samples(path, *start.sample_rows())
         try:
             groups = [list(group) for _, group in groupby(left, lambda key: key[:4])]
             measure_groups(experiment, groups, min(n_workers, max(len(groups), 1)), write)

@@ -14,18 +14,26 @@ position.
 **Values as bytes.** SIFT is 512 times its unit-norm value, at most 255, whatever unit the codebook
 is stored in, so glyphs of all codebooks compare. For other descriptors the range of the full
 codebook (from 0, unless it has negative values) becomes 0 to 255.
+
+**Patches.** Where pixels may be shown, a word's tile has the patches nearest to it, at most one
+per image: four from four images, else one. A patch of side s at x begins at pixel x - (s - 1) / 2;
+beyond the image its edge pixels repeat. SIFT ignores brightness and, above a threshold, contrast,
+so its patches are normalised: the mean becomes mid-grey, the standard deviation 45 grey levels or
+four times what it was.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances_argmin_min
 
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import JsonLines, NpzReader
@@ -40,10 +48,18 @@ Line = Mapping[str, Any]
 MOST_METHODS = 2
 """Methods per panel whose words are drawn."""
 N_SOURCES, N_PRUNED = 4, 48
+MOST_OF_A_BOOK = 1500
+"""Words of one full codebook that are drawn."""
+TILE = 24
+"""Pixels of a side of a word's tile."""
+MID_GREY, CONTRAST, MAX_GAIN = 128, 45.0, 4.0
 
 
 class Samples(NamedTuple):
-    """Sample images of a set; ``pixels`` may be smaller than ``sizes``, or None."""
+    """Sample images of a set, the first of each class before all others.
+
+    ``pixels`` may be smaller than ``sizes``, or None.
+    """
 
     bags: Bags
     positions: list[NDArray[np.float32]]
@@ -70,15 +86,21 @@ def page_details(folder: Path, run: Run) -> list[Line]:
         for cell in cells
         if cell.get("trace")
     ]
-    for full in (cell for cell in cells if cell["method"] == FULL):
-        samples, book = read_samples(folder, full["set"]), _codebook(folder, full)
-        if samples is not None and book is not None:
-            alike = [c for c in cells if all(c[n] == full[n] for n in PanelKey._fields)]
-            methods = {
-                name: [c for c in alike if c["method"] == name] for name in run.about["methods"]
-            }
-            classes = run.about["sets"][full["set"]]["classes"]
-            lines += _panel(folder, samples, book, full, methods, classes)
+    fulls = [cell for cell in cells if cell["method"] == FULL]
+    for name, n_words in dict.fromkeys((cell["set"], cell["size"]) for cell in fulls):
+        samples, drawn, book = read_samples(folder, name), [], None
+        for full in (cell for cell in fulls if (cell["set"], cell["size"]) == (name, n_words)):
+            book = _codebook(folder, full)
+            if samples is not None and book is not None:
+                alike = [c for c in cells if all(c[n] == full[n] for n in PanelKey._fields)]
+                methods = {m: [c for c in alike if c["method"] == m] for m in run.about["methods"]}
+                classes = run.about["sets"][name]["classes"]
+                drawn += _panel(folder, samples, book, full, methods, classes)
+        if drawn and samples is not None and book is not None:
+            # Both codings share the codebook.
+            key = {"set": name, "split": first, "full_words": n_words}
+            drawn.append(codebook_line(key, samples, book, drawn))
+        lines += drawn
     return lines
 
 
@@ -101,16 +123,12 @@ def _panel(
             if small is not None and _is_pruned(small, full):
                 size = str(cell["size"])
                 after[size], guess[size] = samples.codes(small), cell.get("answers")
-                lines.append(words_line(key_of(cell)._asdict(), full, small, before, after[size]))
+                line = words_line(key_of(cell)._asdict(), full, small, before, after[size])
+                lines.append({**line, "patches": patches(samples, small)})
         n_drawn += bool(after)
         if after and samples.sizes.all():
             key = {**key_of(full_cell)._asdict(), "method": method, "size": None}
             lines.append(image_line(key, samples, full.ids[before], after, guess, classes))
-    if lines:
-        key = {**key_of(full_cell)._asdict(), "coding": None, "method": None, "size": None}
-        values = _base64(_bytes(full, full).tobytes())
-        about = {"n_dims": full.n_dims, "ids": full.ids.tolist(), "values": values}
-        lines.append({"kind": "codebook", **key, **about})
     return lines
 
 
@@ -199,6 +217,19 @@ def words_line(
     }
 
 
+def codebook_line(key: Line, samples: Samples, full: Codebook, lines: Sequence[Line]) -> Line:
+    """Return the words of a full codebook, with patches of those that ``lines`` name."""
+    named = full.only(named_words(line for line in lines if line["kind"] == "words"))
+    return {
+        "kind": "codebook",
+        **key,
+        "n_dims": full.n_dims,
+        "ids": full.ids.tolist(),
+        "values": _base64(_bytes(full, full).tobytes()),
+        "patches": patches(samples, named),
+    }
+
+
 def image_line(
     key: Line,
     samples: Samples,
@@ -209,14 +240,13 @@ def image_line(
 ) -> Line:
     """Return one image: its patches, and their words before and after.
 
-    It is the first by path that the full codebook recognises, else the first by path: a rule that
-    ignores what the pruned codebooks make of it.
+    Of the first images of each class it is the first by path that the full codebook recognises,
+    else the first by path: a rule that ignores what the pruned codebooks make of it.
     """
-    names = [classes[label] for label in samples.labels]
+    names = [classes[label] for label in samples.labels[: len(np.unique(samples.labels))]]
     right = [name == found for name, found in zip(names, guess[FULL] or names, strict=True)]
     filled = samples.bags.counts > 0
-    order = [(not (right[i] and filled[i]), path, i) for i, path in enumerate(samples.paths)]
-    *_, row = min(order)
+    *_, row = min((not (ok and filled[i]), samples.paths[i], i) for i, ok in enumerate(right))
     part = slice(samples.bags.offsets[row], samples.bags.offsets[row + 1])
     where, grey = samples.positions[row], samples.pixels[row]
     width, height = samples.sizes[row].tolist()
@@ -235,6 +265,65 @@ def image_line(
         "after": {size: codes[part].tolist() for size, codes in after.items()},
         "guess": {name: found[row] for name, found in guess.items() if found} or None,
     }
+
+
+def named_words(lines: Iterable[Line]) -> list[int]:
+    """Return the words of the full codebook that lines of words name, in order."""
+    named: dict[int, None] = {}
+    for line in lines:
+        named.update(dict.fromkeys(row[0] for row in line["pruned"][:N_PRUNED]))
+        named.update(dict.fromkeys(word for row in line["from"] for word, _ in row))
+    return list(named)[:MOST_OF_A_BOOK]
+
+
+# -- patches -------------------------------------------------------------------------------------
+
+
+def patches(samples: Samples, book: Codebook) -> dict[str, Any] | None:
+    """Return a sprite with a tile per word, row by row; None without pixels."""
+    usable = (samples.bags.counts > 0) & samples.sizes.all(axis=1)
+    images = [i for i, grey in enumerate(samples.pixels) if grey is not None and usable[i]]
+    if not images:
+        return None
+    words = book.words_for(samples.bags)
+    found = [pairwise_distances_argmin_min(words, samples.bags[i].astype("f4")) for i in images]
+    best = np.argsort([distance for _, distance in found], axis=0, kind="stable")
+    side = 2 if len(images) >= 4 else 1
+    cell, columns = TILE // side, math.isqrt(book.n_words - 1) + 1
+    rows = -(-book.n_words // columns)
+    sprite = np.full((TILE * rows, TILE * columns), MID_GREY, dtype=np.uint8)
+    for word in range(book.n_words):
+        for rank, place in enumerate(best[: side * side, word]):
+            y = TILE * (word // columns) + cell * (rank // side)
+            x = TILE * (word % columns) + cell * (rank % side)
+            piece = _patch(samples, images[place], found[place][0][word], cell, is_sift(book))
+            sprite[y : y + cell, x : x + cell] = piece
+    png = cv2.imencode(".png", sprite, [cv2.IMWRITE_PNG_COMPRESSION, 9])[1].tobytes()
+    return {"ids": book.ids.tolist(), "columns": columns, "rows": rows, "png": _base64(png)}
+
+
+def _patch(samples: Samples, row: int, place: int, side: int, normalise: bool) -> NDArray[Any]:
+    """Cut a patch out of an image, and resize it to ``side`` pixels."""
+    grey = samples.pixels[row]
+    assert grey is not None
+    x, y, size = samples.positions[row][place].tolist()
+    zoom = grey.shape[1] / samples.sizes[row][0]
+    length = max(1, round(size * zoom))
+    begin = ((centre + 0.5) * zoom - length / 2 for centre in (y, x))
+    pixels = (
+        np.clip(math.floor(start + 0.5) + np.arange(length), 0, limit - 1)
+        for start, limit in zip(begin, grey.shape, strict=True)
+    )
+    how = cv2.INTER_AREA if length >= side else cv2.INTER_LINEAR
+    piece = cv2.resize(grey[np.ix_(*pixels)], (side, side), interpolation=how)
+    if not normalise:
+        return piece
+    away = piece - piece.mean()
+    gain = min(CONTRAST / max(float(away.std()), 1e-9), MAX_GAIN)
+    return np.asarray(np.clip(np.rint(MID_GREY + gain * away), 0, 255))
+
+
+# -- values --------------------------------------------------------------------------------------
 
 
 def _bytes(book: Codebook, full: Codebook) -> NDArray[np.uint8]:

@@ -14,12 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from bowsaw.report.details import N_PRUNED, Line, named_words
 from bowsaw.report.summary import Panel
-
-MOST_OF_A_BOOK = 1500
-"""Words of one full codebook that are drawn."""
-MOST_PRUNED = 48
-Line = Mapping[str, Any]
 
 
 def glyphs(values: str, n_dims: int) -> list[str]:
@@ -71,22 +67,24 @@ def _words(line: Line) -> dict[str, Any]:
         "mass": line["mass"],
         "kept": line["kept_mass"],
         "from": line["from"],
-        "pruned": line["pruned"][:MOST_PRUNED],
+        "pruned": line["pruned"][:N_PRUNED],
         "n_pruned": line["n_pruned"],
+        "patches": line.get("patches"),
     }
 
 
 def _book(line: Line, sharing: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
     """Return the words of a full codebook that are named by the panels that share it."""
-    named: dict[int, None] = {}
-    for methods in sharing:
-        for sizes in methods.values():
-            for size in sorted(sizes, key=int):
-                named.update(dict.fromkeys(row[0] for row in sizes[size]["pruned"]))
-                named.update(dict.fromkeys(w for row in sizes[size]["from"] for w, _ in row))
     drawn = dict(zip(line["ids"], glyphs(line["values"], line["n_dims"]), strict=True))
-    ids = [word for word in named if word in drawn][:MOST_OF_A_BOOK]
-    return {"dims": line["n_dims"], "glyphs": {word: drawn[word] for word in ids}}
+    sizes = (
+        by_size[size]
+        for by_method in sharing
+        for by_size in by_method.values()
+        for size in sorted(by_size, key=int)
+    )
+    ids = [word for word in named_words(sizes) if word in drawn]
+    faces = {word: drawn[word] for word in ids}
+    return {"dims": line["n_dims"], "glyphs": faces, "patches": line.get("patches")}
 
 
 def _image(line: Line) -> dict[str, Any]:

@@ -123,7 +123,18 @@
     }
   }
 
-  // -- glyphs of words ----------------------------------------------------------------------------
+  // -- words: patches where pixels are known, else a glyph ----------------------------------------
+  const sheets = document.head.appendChild(element("style")).sheet;
+  const share = (at, of) => (of > 1 ? (100 * at) / (of - 1) : 0);
+  function patch(sprite, tile) {
+    if (!sprite.name) {
+      sprite.name = `sheet${sheets.cssRules.length}`;
+      sheets.insertRule(`.${sprite.name}{background:url(data:image/png;base64,${sprite.png}) no-repeat;background-size:${100 * sprite.columns}% auto}`);
+    }
+    const made = element("span", { className: `face ${sprite.name}` });
+    made.style.backgroundPosition = `${share(tile % sprite.columns, sprite.columns)}% ${share(Math.floor(tile / sprite.columns), sprite.rows)}%`;
+    return made;
+  }
   const SVG = "http://www.w3.org/2000/svg";
   function glyph(packed, dims) {
     const bytes = atob(packed);
@@ -158,9 +169,11 @@
     }
     return made;
   }
-  const keptFace = (line, i) => glyph(line.glyphs[i], line.dims);
+  const keptFace = (line, i) => (line.patches ? patch(line.patches, i) : glyph(line.glyphs[i], line.dims));
   function fullFace(id) {
     const book = data.books[panel().book];
+    const tile = book?.patches?.ids.indexOf(id) ?? -1;
+    if (tile >= 0) return patch(book.patches, tile);
     return book && id in book.glyphs ? glyph(book.glyphs[id], book.dims) : element("span", { textContent: "?" });
   }
   const thumb = (face) => element("span", { className: "thumb" }, face);
@@ -196,7 +209,7 @@
     }
     const n = line.ids.length;
     const order = line.ids.map((_, i) => i).sort((a, b) => line.mass[b] - line.mass[a]).slice(0, MOST_TILES);
-    const what = line.dims === 128 ? "a drawing of its gradients (lines point where it gets brighter)" : "its values";
+    const what = line.patches ? "the patches nearest to it" : line.dims === 128 ? "a drawing of its gradients (lines point where it gets brighter)" : "its values";
     find("#words-text").textContent =
       `Each square is one of the ${grouped(n)} kept words, shown as ${what}, the most used first` +
       `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see which words' patches it inherits.`;
