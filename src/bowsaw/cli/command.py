@@ -1,8 +1,7 @@
 """The running command: its options, and how it prints.
 
 Results go to standard output, everything else to standard error, so that a pipe or a file gets
-results only: no progress, no colours, no wrapped lines. File names may hold any character, so text
-is made printable first.
+results only. File names may hold any character, so text is made printable first.
 """
 
 from __future__ import annotations

@@ -43,8 +43,7 @@ AFTER_INTERRUPT = "Finished cells are kept; run the same command again to contin
 MAX_WORKERS = 8
 """Processes unless more are asked for: each has memory of its own."""
 
-Panel = tuple[str, str, int]
-"""Set, coding and full words."""
+Panel = tuple[str, str, int]  # set, coding, full words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

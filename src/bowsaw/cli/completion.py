@@ -16,7 +16,6 @@ _PLACES = {
     "zsh": "~/.zfunc/_bowsaw",
     "fish": "~/.config/fish/completions/bowsaw.fish",
 }
-"""Where each shell looks for the script."""
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:

@@ -114,8 +114,8 @@ def _print_accuracies(command: Command, run: Run, where: dict[str, Any]) -> None
         chosen = [f"{cell['sharpness']:.4g}" for cell in cells]
         columns["sharpness"] = [" ".join(dict.fromkeys(chosen))] * len(rows)
     command.table(list(zip(*columns.values(), strict=True)), list(columns))
-    tests = format_count(cells[0]["n_test"], "test image")
-    images = f"{tests} of each of {n_splits} splits" if n_splits > 1 else tests
+    images = format_count(cells[0]["n_test"], "test image")
+    images += f" of each of {n_splits} splits" if n_splits > 1 else ""
     command.result(f"accuracy: mean per-class accuracy on the {images}")
     if n_splits > 1:
         command.result("spread: its standard deviation over the splits")

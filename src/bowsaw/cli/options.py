@@ -31,7 +31,6 @@ from bowsaw.store import Store
 
 PARTS = ("all", "codebook", "train", "test")
 CODING = "hard: a descriptor counts for its nearest word; soft: it is shared among all words"
-"""The help of ``--coding``."""
 _ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
@@ -82,9 +81,7 @@ def _bytes(text: str) -> int:
 number = reader(float, "a number")
 number_or_auto = reader(lambda text: text if text == "auto" else float(text), "a number or auto")
 fraction = reader(float, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-n_bytes = reader(
-    _bytes, "a number of bytes above 0, such as 65536, 64k or 1.5M", lambda value: value > 0
-)
+n_bytes = reader(_bytes, "a size above 0, such as 65536, 64k or 1.5M", lambda value: value > 0)
 threads = reader(int, "an integer other than 0 (-1 for every core)", lambda value: value != 0)
 identifier = reader(str, "a name")
 """A name that is not a path, so that completion offers no files."""
@@ -266,9 +263,7 @@ def open_store(path: str) -> Store:
     """Return a store with at least one usable image."""
     store = Store(path)
     if not store.n_usable:
-        raise DataError(
-            f'the store {path} has no usable image. See why with "bowsaw inspect {path}".'
-        )
+        raise DataError(f'the store {path} has no usable image: see "bowsaw inspect {path}".')
     return store
 
 

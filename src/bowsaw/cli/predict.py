@@ -1,7 +1,7 @@
 """``bowsaw predict``: images to classes, with a codebook and a classifier.
 
-An image is described as the codebook's own descriptors were, so no parameter is given twice. A file
-that cannot be used is named with the reason and set aside; the others get their classes.
+An image is described as the codebook's own descriptors were. A file that cannot be used is named
+with the reason and set aside; the others get their classes.
 """
 
 from __future__ import annotations

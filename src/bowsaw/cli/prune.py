@@ -44,13 +44,11 @@ METHODS = {name: m for name, m in ALL_METHODS.items() if m.estimator and m.codes
 """The methods whose words code alone, the default first."""
 _UNLABELLED = ("coverage", "random", "farthest")
 _PARAMETERS = {"score": "score", "steps": "n_steps", "folds": "n_folds", "refine": "refine"}
-"""Options of the search and the parameters that they set."""
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "refinement": ("steps", "folds"),
     "annealing": ("steps", "score"),
     "elimination": ("score", "refine"),
 }
-"""The options that a method takes."""
 _RESERVED = 2048
 """Bytes of a file under ``--max-bytes`` that are left for the record of the search."""
 
@@ -189,13 +187,8 @@ class _Task:
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the result depends on."""
-        method, seed = self.options.method or "elimination", self.options.seed
-        return {
-            "method": method,
-            "seed": seed,
-            **self._source(),
-            **estimator_settings(self.selector),
-        }
+        about = {"method": self.options.method or "elimination", "seed": self.options.seed}
+        return {**about, **self._source(), **estimator_settings(self.selector)}
 
     def pruned(self, result: _Result) -> Codebook:
         """Return the codebook to write, with its record."""
