@@ -1,4 +1,4 @@
-"""What every test shares: the same surroundings everywhere, and a folder of small pictures."""
+"""What every test shares: the same surroundings everywhere, and a folder of small images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLOW = {
     "tests/test_documents.py::test_python_and_commands_run": "documents",
     "tests/test_site.py": "documents",
     "tests/examples/": "examples",
-    "tests/benchmarks/test_benchmarks.py": "benchmarks",
+    "tests/benchmarks/": "benchmarks",
 }
 """Where every test belongs to ``make test-all``, and what it is about."""
 
@@ -115,7 +115,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 144 real pictures, 40 × 40 pixels, cut side by side from photographs."""
+    """Three classes of 144 real images, 40 × 40 pixels, cut side by side from photographs."""
     folder = tmp_path_factory.mktemp("scenes")
     for name in ("brick", "grass", "gravel"):
         (folder / name).mkdir()

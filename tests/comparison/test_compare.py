@@ -95,7 +95,9 @@ def test_pruned_codebooks_and_samples_are_kept(complete):
     assert bs.write_page(folder).exists()
 
 
-@pytest.mark.parametrize(("n_before", "n_workers"), [(1, 1), (20, 1), (3, 2)])
+@pytest.mark.parametrize(
+    ("n_before", "n_workers"), [(1, 1), (20, 1), pytest.param(3, 2, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_run_ends_with_the_same_records(complete, tmp_path, n_before, n_workers):
     more = {**SETTINGS, "n_jobs": 2, "n_workers": n_workers}
     with pytest.raises(Killed):
@@ -110,6 +112,7 @@ def test_an_interrupted_run_ends_with_the_same_records(complete, tmp_path, n_bef
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_reported(tmp_path):
     def kill(step):
         for child in multiprocessing.active_children():

@@ -266,6 +266,7 @@ def test_segments_and_threads_change_nothing(monkeypatch, n_rows, n_jobs):
     assert_recoding_along(state.reset([5]), bags, random, 10, most=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [2**16, 2**16 + 1])
 def test_a_bag_that_two_bytes_can_hardly_number(n_rows):
     random = np.random.default_rng(9)
@@ -281,6 +282,7 @@ def test_a_bag_that_two_bytes_can_hardly_number(n_rows):
 # -- the ends of the range -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_words", [2**16 - 1, 2**16])
 def test_more_words_than_two_bytes_can_count(n_words):
     random = np.random.default_rng(11)
