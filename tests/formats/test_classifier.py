@@ -137,6 +137,9 @@ def test_an_estimator_is_fitted_and_has_its_codebook():
         LinearModel.of(fitted())
     with pytest.raises(MismatchError, match="histograms of 7 words, and the codebook has 6"):
         LinearModel.of(fitted(), BOOK.without([3]))
+    for X in (np.zeros((3, 6)), np.zeros(7), [["a"] * 7]):
+        with pytest.raises(DataError, match="X must be"):
+            LinearModel.of(fitted(), BOOK).predict(X)
 
 
 def test_another_codebook_is_refused(path):
@@ -198,12 +201,6 @@ def test_numbers_that_make_no_model_are_refused(change, error, message):
     LinearModel(**GOOD)
     with pytest.raises(error, match=message):
         LinearModel(**(GOOD | change))
-
-
-@pytest.mark.parametrize("X", [np.zeros((3, 6)), np.zeros(7), [["a"] * 7]])
-def test_what_is_no_histogram_is_refused(X):
-    with pytest.raises(DataError, match="X must be"):
-        LinearModel.of(fitted(), BOOK).predict(X)
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -41,9 +41,6 @@ def words_of(file):
     return words
 
 
-# -- files of faiss's own --------------------------------------------------------------------------
-
-
 def test_a_flat_index_and_the_centroids_of_kmeans_are_read(capfd):
     np.testing.assert_array_equal(words_of(written(flat())), ROWS[:20])
     kmeans = faiss.Kmeans(8, 4, seed=1, min_points_per_centroid=1)
@@ -85,14 +82,6 @@ def test_an_inner_product_needs_words_of_one_length():
         read_faiss(written(flat(faiss.IndexFlatIP, unit)))
 
 
-def test_other_metrics_are_refused():
-    for metric in (faiss.METRIC_L1, faiss.METRIC_Lp):
-        index = faiss.IndexFlat(8, metric)
-        index.add(ROWS[:3])
-        with pytest.raises(FormatError, match=f"number {metric} of faiss"):
-            read_faiss(written(index))
-
-
 @pytest.mark.parametrize(
     ("description", "message"),
     [
@@ -103,55 +92,41 @@ def test_other_metrics_are_refused():
         ("Flat,RFlat", "refines"),
         ("NSG8,Flat", "not read here"),
         ("IVF5_HNSW8,Flat", "a graph"),
-        ("IVF5(SQ8),Flat", "scalar codes"),
-        ("IDMap,SQ8", "scalar codes"),
+        ("IDMap,HNSW8", "a graph"),
     ],
 )
-def test_other_indexes_are_refused_with_the_reason(description, message):
-    index = faiss.index_factory(8, description)
-    index.train(ROWS)
-    with pytest.raises(FormatError, match=message):
-        read_faiss(written(index))
-
-
-@pytest.mark.parametrize(
-    ("description", "expected"),
-    [
-        ("HNSW8", "all"),
-        ("SQ8", "about"),
-        ("Flat,RFlat", "all"),
-        ("IVF5_HNSW8,Flat", "quantiser"),
-        ("IDMap,HNSW8", "all"),
-    ],
-)
-def test_what_the_refusal_advises_gives_the_words(description, expected, tmp_path):
+def test_other_indexes_are_refused_with_the_reason_and_advice_that_works(
+    description, message, tmp_path
+):
     index = faiss.index_factory(8, description)
     index.train(ROWS)
     index.add_with_ids(ROWS, np.arange(len(ROWS))) if "IDMap" in description else index.add(ROWS)
     path = tmp_path / "x.faiss"
     faiss.write_index(index, str(path))
-    with pytest.raises(FormatError) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         load(path)
-    # The code of the message is run.
-    code = re.search(r"bowsaw\.(Codebook\(.*\)) takes its vectors", str(caught.value))[1]
-    words = eval(code, {"Codebook": Codebook, "index": faiss.read_index(str(path))}).words
-    if expected == "quantiser":
-        # Not the database, which the index itself holds.
-        centres = faiss.downcast_index(index.quantizer).storage
-        np.testing.assert_array_equal(words, centres.reconstruct_n(0, 5))
-    else:
-        np.testing.assert_allclose(words, ROWS, atol=0.05 if expected == "about" else 0)
+    if "HNSW" in description:
+        # The code of the message is run.
+        code = re.search(r"bowsaw\.(Codebook\(.*\)) takes its vectors", str(caught.value))[1]
+        words = eval(code, {"Codebook": Codebook, "index": faiss.read_index(str(path))}).words
+        # Of an IVF index, not the database, which the index itself holds.
+        ivf = "IVF" in description
+        expected = (
+            faiss.downcast_index(index.quantizer).storage.reconstruct_n(0, 5) if ivf else ROWS
+        )
+        np.testing.assert_array_equal(words, expected)
 
 
-def test_an_index_without_words_and_one_of_bits_are_refused():
+def test_indexes_without_words_of_bits_and_of_other_metrics_are_refused():
     with pytest.raises(FormatError, match="no word was added"):
         read_faiss(written(faiss.IndexFlatL2(4)))
     bits = faiss.serialize_index_binary(faiss.IndexBinaryFlat(8)).tobytes()
     with pytest.raises(FormatError, match=r"Hamming.* 'bowsaw train'"):
         read_faiss(io.BytesIO(bits))
-
-
-# -- files of ours ---------------------------------------------------------------------------------
+    other = faiss.IndexFlat(8, faiss.METRIC_L1)
+    other.add(ROWS[:3])
+    with pytest.raises(FormatError, match=f"number {faiss.METRIC_L1} of faiss"):
+        read_faiss(written(other))
 
 
 def test_faiss_reads_what_we_write(tmp_path):
@@ -167,14 +142,10 @@ def test_faiss_reads_what_we_write(tmp_path):
     assert path.read_bytes() == written(flat()).getvalue()
 
 
-# -- damaged ones ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("at", "value", "message"),
     [
         (4, struct.pack("<i", -8), "damaged"),
-        (4, struct.pack("<i", 0), "damaged"),
         (4, struct.pack("<i", 2**31 - 1), "damaged"),
         (8, struct.pack("<q", -1), "damaged"),
         (8, struct.pack("<q", 2**62), "damaged"),

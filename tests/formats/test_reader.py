@@ -60,24 +60,17 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused():
 
 def test_text_of_a_file_is_one_short_line_in_messages():
     assert printable("a\n" * 40, 8) == "a\\na\\na…"
-    assert printable("words") == "words"
-
-
-# -- compressed data -------------------------------------------------------------------------------
 
 
 def test_a_bomb_is_stopped_at_the_limit():
+    assert inflation_limit(0) == 2**20
+    assert inflation_limit(10**6) == 5 * 10**7 + 2**20
+    assert inflation_limit(10**12) == reader.MAX_BYTES
     bomb = zlib.compress(bytes(50_000_000), 9)
     assert len(bomb) < 50_000
     peak, message = peak_bytes(inflate, [bomb], inflation_limit(len(bomb)))
     assert peak < 3 * inflation_limit(len(bomb)) < 20_000_000
     assert "inflates to more than" in message
-
-
-def test_the_inflation_limit_grows_with_the_file_up_to_a_limit():
-    assert inflation_limit(0) == 2**20
-    assert inflation_limit(10**6) == 5 * 10**7 + 2**20
-    assert inflation_limit(10**12) == reader.MAX_BYTES
 
 
 def test_compressed_data_are_read_in_chunks_of_any_size():
@@ -107,13 +100,12 @@ def test_damaged_compressed_data_are_refused(packed, message):
 # -- archives --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["../a.npy", "/a.npy", "a\\b.npy", "c:a", ".."])
-def test_members_are_names_and_not_paths(name):
-    with pytest.raises(FormatError, match="a path, not a plain name"):
-        open_archive(zipped([(name, b"x")]))
-
-
 def test_strange_archives_are_refused():
+    for name in ("../a.npy", "/a.npy", "a\\b.npy", "c:a", ".."):
+        with pytest.raises(FormatError, match="a path, not a plain name"):
+            open_archive(zipped([(name, b"x")]))
+    with pytest.raises(FormatError, match="unprintable or long name"):
+        open_archive(zipped([("a" * 101, b"x")]))
     with pytest.warns(UserWarning, match="Duplicate name"):
         twins = zipped([("a", b"1"), ("a", b"2")])
     with pytest.raises(FormatError, match="the same name"):

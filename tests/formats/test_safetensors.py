@@ -110,6 +110,7 @@ def test_a_failed_save_leaves_the_old_file(full_book, path, monkeypatch):
         struct.pack("<Q", 2) + b"[]",
         struct.pack("<Q", 5) + b"{nope",
         struct.pack("<Q", 8) + b"\xff" * 8,
+        struct.pack("<Q", 40) + b'{"__metadata__": {}, "__metadata__": {}}',
     ],
 )
 def test_other_files_are_refused(path, content):
