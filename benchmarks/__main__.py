@@ -46,6 +46,7 @@ def main() -> int:
         sizes = QUICK[options.one] if options.quick else {}
         print(json.dumps(MEASUREMENTS[options.one](**sizes)))
         return 0
+    options.output.mkdir(parents=True, exist_ok=True)
     raw = options.output / "results.json"
     results: dict[str, Any] = json.loads(raw.read_text()) if raw.exists() else {}
     measured = results.setdefault("measured", {})
