@@ -64,7 +64,7 @@ def made_up_moves() -> dict[str, Any]:
 
 
 def test_exact_shares_are_counts_of_coding_again(example):
-        own = example.descriptors[example.codes == example.pruned]
+    own = example.descriptors[example.codes == example.pruned]
     away = np.linalg.norm(own[:, None] - example.words[example.kept], axis=2)
     goes_to = example.kept[away.argmin(axis=1)]
     counts = np.bincount(goes_to, minlength=len(example.words))
