@@ -119,7 +119,7 @@ def test_groups_of_minus_one_are_left_out_of_the_sum():
         ({"codes_with": "full"}, "either kept words or groups"),
         ({"codes_with": "full", "kept": KEPT, "groups": GROUPS}, "either kept words or groups"),
         ({"codes_with": "pruned", "groups": GROUPS}, "groups need the full codebook"),
-        ({"codes_with": "full", "groups": GROUPS[:-1]}, "one entry for each of its words"),
+        ({"codes_with": "full", "groups": GROUPS[:-1]}, "one entry per word"),
         ({"codes_with": "pruned", "kept": KEPT}, "has the kept words, in their order"),
         ({"codes_with": "pruned", "kept": BOOK.ids[::-1]}, "has the kept words, in their order"),
     ],

@@ -40,7 +40,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords, coded, learns, words_from
 from bowsaw.errors import DataError, ParameterError
@@ -57,7 +56,7 @@ from bowsaw.selection.base import (
     SharedCodes,
     check_n_kept,
     check_transfer_options,
-    work_fingerprint,
+    work_checkpoint,
 )
 from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
 from bowsaw.selection.elimination import EliminationPath, check_sizes, eliminate
@@ -609,7 +608,7 @@ class PruningPath(Selector):
         how = (self.sharpness, self.n_jobs, show, self.transfer_options)
         state = shared.state(self.coding, "exact", *how).reset(book.ids)
         score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
-        saved = Checkpoint(self.checkpoint, work_fingerprint(self, book, bags, labels, self.seed_))
+        saved = work_checkpoint(self, book, bags, labels, self.seed_)
         path = eliminate(
             state,
             score,

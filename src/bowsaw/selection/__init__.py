@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+_TREES = ("bottleneck_tree", "merge_greedily", "word_class_table")
 _NAMES = {
     "annealing": ("Annealing",),
     "base": ("Selection", "Selector"),
@@ -16,10 +17,7 @@ _NAMES = {
     "coverage": ("Coverage",),
     "elimination": ("EliminationPath", "Stop"),
     "holdout": ("Holdout",),
-    "merging": (
-        *("Bottleneck", "MergeTree", "MergingSelector"),
-        *("bottleneck_tree", "merge_greedily", "word_class_table"),
-    ),
+    "merging": ("Bottleneck", "MergeTree", "MergingSelector", *_TREES),
     "ranking": ("PresenceRanking",),
     "refinement": ("Refinement",),
 }

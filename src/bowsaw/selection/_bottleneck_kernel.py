@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw.inference._arrays import Float64, Int64
 
 _CHUNK = 1024
 _ROOT_HALF = np.int64(0x3FE6A09E667F3BCD)
@@ -21,12 +22,7 @@ _LOG_2 = float(np.log(2.0))
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"}, cache=True)
 def _subtract_x_log_x(
-    x: NDArray[np.float64],
-    bits: NDArray[np.int64],
-    reduced: NDArray[np.float64],
-    reduced_bits: NDArray[np.int64],
-    sign: float,
-    out: NDArray[np.float64],
+    x: Float64, bits: Int64, reduced: Float64, reduced_bits: Int64, sign: float, out: Float64
 ) -> None:
     """Take ``sign`` times x log x away from ``out``; ``bits`` are those of ``x``."""
     for k in range(len(x)):
@@ -52,13 +48,7 @@ def _subtract_x_log_x(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def union_losses(
-    masses: NDArray[np.float64],
-    terms: NDArray[np.float64],
-    slot: int,
-    start: int,
-    out: NDArray[np.float64],
-) -> None:
+def union_losses(masses: Float64, terms: Float64, slot: int, start: int, out: Float64) -> None:
     """Write what merging ``slot`` with each slot from ``start`` on loses of the information.
 
     ``masses`` is (n_classes + 1, n_slots), its last row the sums over the classes. ``terms``,

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw.inference._arrays import Float32, Float64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def count_nearest(
-    products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    per_bag: int,
-    counts: NDArray[np.float64],
-) -> None:
+def count_nearest(products: Float32, half_norms: Float32, per_bag: int, counts: Float64) -> None:
     """Add each row to its nearest word's count of its bag, ``(n_bags, n_words)``."""
     n_words, n_rows = products.shape
     best = np.empty(n_rows, np.float32)
@@ -36,12 +32,7 @@ def count_nearest(
 
 
 @njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
-def normalise(
-    weights: NDArray[np.float32],
-    total: NDArray[np.float32],
-    per_bag: int,
-    sums: NDArray[np.float64],
-) -> None:
+def normalise(weights: Float32, total: Float32, per_bag: int, sums: Float64) -> None:
     """Divide each row's weights by their total, and add them up for each bag."""
     n_words, n_rows = weights.shape
     for i in range(n_rows):
@@ -59,11 +50,7 @@ def normalise(
 
 
 @njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
-def pull(
-    codes: NDArray[np.float32],
-    slopes: NDArray[np.float32],
-    per_bag: int,
-) -> None:
+def pull(codes: Float32, slopes: Float32, per_bag: int) -> None:
     """Turn codes into what a rise of each score does to the error: q_j (g_j − Σ_k q_k g_k).
 
     ``slopes`` are those of the error by the histograms' entries, ``(n_bags, n_words)``.

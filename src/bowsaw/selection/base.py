@@ -1,21 +1,19 @@
 """What all selectors share: their interface, their result, and codes made once for several of them.
 
-A selector chooses words of a codebook from bags and, mostly, their labels, and returns a
-:class:`Selection`. A method keeps some words, or merges all words into groups. Its histograms have
-fewer columns either way, but the cost of coding a new image depends on *which codebook codes it*:
+A selector keeps some words of a codebook, or merges all words into groups, and returns a
+:class:`Selection`. Either way histograms have fewer columns, but the cost of coding a new image
+depends on *which codebook codes it*, so a ``Selection`` cannot be made without that:
 
 - ``codes_with="pruned"``: the kept words alone; the large codebook can be deleted;
 - ``codes_with="full"``: all words; columns of their histogram are kept (ranking) or added up
   (merging).
-
-A comparison that hides this is not honest, so a ``Selection`` cannot be made without it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
+from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
@@ -45,9 +44,7 @@ from bowsaw.validation import (
 )
 
 Coding = Literal["hard", "soft"]
-
-
-# -- the result ----------------------------------------------------------------------------------
+Labels = NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
@@ -58,19 +55,14 @@ class Selection:
     ----------
     method : str
         The method's name.
-    codes_with : {"pruned", "full"}
-        Which codebook codes a new image.
-    codebook : Codebook
-        That codebook: the kept words, or all words.
+    codes_with, codebook : {"pruned", "full"}, Codebook
+        Which codebook codes a new image: the kept words, or all words.
     kept : ndarray of int64, shape (n_kept,), or None
         Ids of the kept words in the order of the columns; None for a merge.
     groups : ndarray of int64, shape (n_words,), or None
-        For a merge, the column that each word of the codebook is added to; -1 for words that are
-        set aside.
-    scores : tuple of float
-        The path of the method's score, one entry per step, where it has one.
-    score : float or None
-        The score of the words themselves, where that is not the last of the path.
+        For a merge, the column that each word is added to; -1 for words that are set aside.
+    scores, score : tuple of float, float or None
+        The path of the method's score, and the score of the words where that is not its last.
     seed : int or None
         The seed of its random choices, where it has any.
     certificate : mapping or None
@@ -101,19 +93,12 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_choice(self.codes_with, "codes_with", ("pruned", "full"))
+        pruned, book = self.codes_with == "pruned", self.codebook
         if (self.kept is None) == (self.groups is None):
             raise ParameterError("a selection has either kept words or groups, and not both.")
-        if self.groups is not None and (
-            self.codes_with != "full" or self.groups.shape != (self.codebook.n_words,)
-        ):
-            raise ParameterError(
-                "groups need the full codebook, and one entry for each of its words."
-            )
-        if (
-            self.kept is not None
-            and self.codes_with == "pruned"
-            and not np.array_equal(self.codebook.ids, self.kept)
-        ):
+        if self.groups is not None and (pruned or self.groups.shape != (book.n_words,)):
+            raise ParameterError("groups need the full codebook, and one entry per word.")
+        if self.kept is not None and pruned and not np.array_equal(book.ids, self.kept):
             raise ParameterError("a pruned codebook has the kept words, in their order.")
 
     @property
@@ -129,19 +114,17 @@ class Selection:
     @property
     def final_score(self) -> float | None:
         """The score of the words, where there is one."""
-        if self.score is not None:
-            return self.score
-        return self.scores[-1] if self.scores else None
+        return self.score if self.score is not None or not self.scores else self.scores[-1]
 
     def reduce(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Turn histograms of ``codebook`` into those of the selection, ``(n_bags, n_columns)``."""
         if self.codes_with == "pruned":
             return histograms
-        if self.kept is not None:
-            chosen: NDArray[Any] = histograms[:, self.codebook.positions(self.kept)]
-            return chosen
-        assert self.groups is not None
-        return add_columns(histograms, self.groups)
+        if self.groups is not None:
+            return add_columns(histograms, self.groups)
+        assert self.kept is not None
+        chosen: NDArray[Any] = histograms[:, self.codebook.positions(self.kept)]
+        return chosen
 
     def record(self) -> dict[str, Any]:
         """Return a JSON-able record of everything but the words."""
@@ -166,21 +149,17 @@ def add_columns(histograms: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[
     return out
 
 
-# -- codes that several selectors use ------------------------------------------------------------
-
-
 class SharedCodes:
     """Histograms and what-if states of one corpus under one codebook, each made once.
 
-    Selectors of one comparison ask the same questions about the same bags and codebook. A selector
-    that shares finds the same words as one that is fitted alone.
+    A selector that shares them finds the same words as one that is fitted alone.
     """
 
-    def __init__(self, codebook: Codebook, bags: Bags, max_bytes: int | None = None) -> None:
+    def __init__(self, codebook: Codebook, bags: Bags) -> None:
         self.codebook = codebook
         self.bags = bags
-        self._max_bytes = max_bytes
-        self._items: dict[tuple[Any, ...], Any] = {}
+        self._histograms: dict[tuple[str, float], NDArray[np.float32]] = {}
+        self._states: dict[str, HistogramState] = {}
 
     def describes(self, codebook: Codebook, bags: Bags) -> bool:
         """Return whether it holds codes of these words and these bags."""
@@ -190,14 +169,11 @@ class SharedCodes:
         self, coding: Coding, sharpness: float, n_jobs: int | None = -1
     ) -> NDArray[np.float32]:
         """Return the histograms of all words, ``(n_bags, n_words)``, read-only."""
-
-        def make() -> NDArray[np.float32]:
-            found = coded(self.bags, self.codebook, coding, sharpness, n_jobs)
-            found.setflags(write=False)
-            return found
-
-        found: NDArray[np.float32] = self._item(("histograms", coding, sharpness), make)
-        return found
+        key = (coding, sharpness)
+        if key not in self._histograms:
+            self._histograms[key] = coded(self.bags, self.codebook, coding, sharpness, n_jobs)
+            self._histograms[key].setflags(write=False)
+        return self._histograms[key]
 
     def state(
         self,
@@ -209,40 +185,28 @@ class SharedCodes:
         options: Mapping[str, Any] | None = None,
     ) -> HistogramState:
         """Return a state at any words: reset it to those that the work begins with."""
-        given = dict(options or {})
+        given = {"coding": coding, "transfer": transfer, **(options or {})}
         if coding == "soft":
             given["sharpness"] = sharpness
-            if self._max_bytes is not None and transfer == "exact":
-                given.setdefault("max_bytes", self._max_bytes)
-        how: dict[str, Any] = {"coding": coding, "transfer": transfer, "n_jobs": n_jobs}
-        found: HistogramState = self._item(
-            (transfer, coding, canonical_json(json_value(given))),
-            lambda: whatif(self.codebook, self.bags, verbose=verbose, **how, **given),
-        )
-        return found
-
-    def _item(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        if key not in self._items:
-            self._items[key] = make()
-        return self._items[key]
-
-
-# -- the base of all selectors -------------------------------------------------------------------
+        key = canonical_json(json_value(given))
+        if key not in self._states:
+            how: dict[str, Any] = {**given, "n_jobs": n_jobs, "verbose": verbose}
+            self._states[key] = whatif(self.codebook, self.bags, **how)
+        return self._states[key]
 
 
 class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     """Base of all methods that choose words of a codebook.
 
-    A subclass has a ``name``, at least the parameters below, and fills in
+    A subclass has a ``name``, the first five parameters below, and fills in
     ``_select(bags, labels, codebook, n_kept) -> Selection``. There ``_full_histograms()`` returns
     the bags' histograms under the whole codebook. A method that does not need labels sets
-    ``_needs_labels = False``.
+    ``_needs_labels = False``. The last three parameters are those of some methods.
 
     Parameters
     ----------
     codebook : Codebook, array-like of shape (n_words, n_dims), or estimator
-        The words to choose from. An estimator such as ``KMeansCodebook(500)`` learns them from the
-        bags first.
+        The words to choose from; an estimator such as ``KMeansCodebook(500)`` learns them first.
     n_kept : int, default=50
         Number of words to keep.
     coding : {"hard", "soft"}, default="hard"
@@ -251,6 +215,14 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
         For soft coding, as in :class:`~bowsaw.coding.bag_of_words.BagOfWords`.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
+    random_state : int, RandomState or None, default=None
+        The seed of everything random: the same one keeps the same words.
+    checkpoint : path-like or None, default=None
+        A file to write the work to every few seconds, and others beside it. The same call, with
+        an integer as ``random_state``, continues from it to the same result.
+        ``bowsaw.checkpoint.remove_checkpoint`` removes it once that is saved.
+    verbose : bool, default=False
+        Show progress on a terminal.
 
     Attributes
     ----------
@@ -260,8 +232,6 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
         The codebook to code with: the kept words alone, or the full one.
     classes_ : ndarray
         The labels, where there were any.
-    n_features_in_ : int
-        Dimensions of a descriptor.
 
     Examples
     --------
@@ -278,13 +248,11 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     """
 
     name: ClassVar[str]
-    """The method's name in Python, on the command line, in records and on the page."""
-
     _n_parts = 0
     """Parts of a fit that callbacks are notified of, at most."""
     _needs_labels = True
     _uses_bags = True
-    """Whether the choice depends on the bags, so that their images can no longer test it."""
+    """Whether the choice depends on the bags: their images can no longer test it then."""
     _shared: SharedCodes
     _task: Task
 
@@ -305,15 +273,7 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Bags | Iterable[ArrayLike], y: ArrayLike | None = None) -> Self:
-        """Choose the words.
-
-        Parameters
-        ----------
-        X : Bags or list of arrays
-            The bags to choose by.
-        y : array-like of shape (n_bags,), optional
-            Their labels; needed by supervised methods.
-        """
+        """Choose the words by bags and, for supervised methods, their labels, ``(n_bags,)``."""
         bags = as_bags(X)
         self._validate()
         labels = None
@@ -341,9 +301,7 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             self.n_features_out_ = selection.n_columns
         return self
 
-    def _fit_shared(
-        self, bags: Bags, y: ArrayLike | None, shared: SharedCodes, **more: Any
-    ) -> Self:
+    def _fit_shared(self, bags: Bags, y: ArrayLike, shared: SharedCodes, **more: Any) -> Self:
         """Fit with codes that other selectors use too; they change the time alone."""
         self._shared = shared
         try:
@@ -373,13 +331,11 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     def _subset(self, codebook: Codebook, taken: NDArray[np.int64], **more: Any) -> Selection:
         """Return the selection of words at some positions, in the order of the codebook."""
         kept = codebook.ids[np.sort(taken)]
-        words = codebook.only(kept)
-        return Selection(self.name, "pruned", codebook=words, kept=kept, **more)
+        how = {"method": self.name, "codes_with": "pruned", **more}
+        return Selection(codebook=codebook.only(kept), kept=kept, **how)
 
     @abstractmethod
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         """Choose words; labels are integers from 0."""
 
     def transform(self, X: Bags | Iterable[ArrayLike]) -> NDArray[np.float32]:
@@ -391,9 +347,9 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns: words by id, groups by number."""
         check_is_fitted(self, "selection_")
-        if self.selection_.kept is not None:
-            return np.array([f"word{i:04d}" for i in self.selection_.kept.tolist()], dtype=object)
-        return np.array([f"group{i:04d}" for i in range(self.n_features_out_)], dtype=object)
+        kept = self.selection_.kept
+        kind, numbers = ("group", range(self.n_features_out_)) if kept is None else ("word", kept)
+        return np.array([f"{kind}{i:04d}" for i in numbers], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -407,28 +363,22 @@ def check_transfer_options(coding: str, transfer: str, options: Any) -> dict[str
     """Return the options of a what-if state as a dict, or raise a ParameterError."""
     if options is not None and not isinstance(options, Mapping):
         raise ParameterError(f"transfer_options must be a mapping or None; got {options!r}.")
-    found = dict(options or {})
-    if "sharpness" in found:
+    if options and "sharpness" in options:
         raise ParameterError("sharpness is a parameter of the selector, not of transfer_options.")
-    return check_transfer(coding, transfer, **found)
+    return check_transfer(coding, transfer, **(options or {}))
 
 
-def work_fingerprint(
-    selector: Selector, codebook: Codebook, bags: Bags, labels: NDArray[np.int64], seed: int
-) -> dict[str, Any]:
-    """Return everything that a fit depends on, for its checkpoint; empty where it has none."""
-    if getattr(selector, "checkpoint", None) is None:
-        return {}
-    settings = describe(selector)
+def work_checkpoint(
+    selector: Any, book: Codebook, bags: Bags, labels: NDArray[np.int64], seed: int, **more: Any
+) -> Checkpoint:
+    """Return the checkpoint of a fit; its fingerprint is everything that the fit depends on."""
+    if selector.checkpoint is None:
+        return Checkpoint(None, {})
+    settings = {**describe(selector), **more, "seed": seed, "version": __version__}
     settings.pop("random_state", None)
-    return {
-        **settings,
-        "codebook": codebook.digest,
-        "bags": bags.digest(),
-        "labels": hashlib.sha256(labels.tobytes()).hexdigest(),
-        "seed": seed,
-        "version": __version__,
-    }
+    settings["labels"] = hashlib.sha256(labels.tobytes()).hexdigest()
+    settings |= {"codebook": book.digest, "bags": bags.digest()}
+    return Checkpoint(selector.checkpoint, settings)
 
 
 def describe(value: Any) -> Any:

@@ -1,25 +1,18 @@
 r"""Baselines: codebooks of the small size that ignore the classes.
 
-A comparison of selectors means little without these three. None of them uses labels, all of them
-code with the small codebook alone.
+All three code with the small codebook alone.
 
-- **RandomSubset**: any ``n_kept`` words are as likely as any other. On the benchmark images, where
-  the words are many and images are re-encoded, this is a strong baseline.
+- **RandomSubset**: any ``n_kept`` words are as likely as any other. Where words are many this is a
+  strong baseline.
 - **FarthestPoint**: the k-centre heuristic of Gonzalez (1985). With kept words T, the next one is
 
   .. math:: \arg\max_{k \notin T}\ \min_{t \in T} \|c_k - c_t\|,
 
-  the lowest position where several are equally far. The largest distance of a word to the nearest
-  kept one is at most twice the smallest possible with as many words, for any first word; this
-  one starts at the word nearest to the mean word, so nothing is random. It favours words at the rim
-  of descriptor space.
-- **KMeansAtSize**: no selection, but k-means at the small size, which minimises the quantisation
-  error. Its words are new, so they have new ids, from 0.
+  the lowest position on a tie. The largest distance of a word to the nearest kept one is at most
+  twice the smallest possible. It starts at the word nearest to the mean, so nothing is random.
+- **KMeansAtSize**: no selection, but k-means at the small size. Its words are new, with ids from 0.
 
 **Cost**: nothing; n_kept · n_words · n_dims operations; a k-means training at n_kept words.
-
-**Invariants.** Kept words are listed in the order of the codebook, so columns and ties are those of
-``codebook.only`` with these words in that order.
 """
 
 from __future__ import annotations
@@ -34,7 +27,7 @@ from bowsaw.bags import Bags, as_bags
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.base import Coding, Selection, Selector
+from bowsaw.selection.base import Coding, Labels, Selection, Selector
 
 
 class RandomSubset(Selector):
@@ -42,10 +35,8 @@ class RandomSubset(Selector):
 
     Parameters
     ----------
-    codebook, n_kept, coding, sharpness, n_jobs
+    codebook, n_kept, coding, sharpness, random_state, n_jobs
         As in :class:`~bowsaw.selection.base.Selector`.
-    random_state : int, RandomState or None, default=None
-        The same seed keeps the same words.
 
     Examples
     --------
@@ -74,9 +65,7 @@ class RandomSubset(Selector):
         super().__init__(codebook, n_kept, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
         self.random_state = random_state
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         seed = seed_from(self.random_state)
         drawn = stream(seed, "random subset").choice(codebook.n_words, n_kept, replace=False)
         parameters = {"n_kept": n_kept, "coding": self.coding}
@@ -94,9 +83,8 @@ class FarthestPoint(Selector):
     Attributes
     ----------
     order_ : ndarray of int64, shape (n_kept,)
-        The kept words (ids) in the order in which they were taken: its beginning is what a smaller
-        ``n_kept`` keeps. ``selection_.scores`` holds, after each of them, minus the distance of the
-        farthest word to its nearest kept one, in unit-norm units.
+        The kept words (ids) as they were taken. ``selection_.scores`` are minus the distance of the
+        farthest word to its nearest kept one after each, in unit-norm units.
 
     Examples
     --------
@@ -110,17 +98,12 @@ class FarthestPoint(Selector):
     _needs_labels = False
     _uses_bags = False
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         taken, radii = _farthest_first(codebook.words.astype(np.float64), n_kept)
         self.order_ = codebook.ids[taken]
-        return self._subset(
-            codebook,
-            taken,
-            scores=tuple((-radii / codebook.scale).tolist()),
-            parameters={"n_kept": n_kept, "coding": self.coding},
-        )
+        scores = tuple((-radii / codebook.scale).tolist())
+        parameters = {"n_kept": n_kept, "coding": self.coding}
+        return self._subset(codebook, taken, scores=scores, parameters=parameters)
 
 
 def _farthest_first(
@@ -128,13 +111,11 @@ def _farthest_first(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return positions in the order taken and, after each, the largest distance left."""
 
-    def squares_to(point: NDArray[np.float64]) -> NDArray[np.float64]:
+    def squares_to(point: NDArray[np.float64]) -> Any:
         # Differences first: the product form would lose the distances of words that lie close.
-        total: NDArray[np.float64] = np.square(words - point).sum(axis=1)
-        return total
+        return np.square(words - point).sum(axis=1)
 
-    taken = np.empty(n_kept, dtype=np.int64)
-    radii = np.empty(n_kept, dtype=np.float64)
+    taken, radii = np.empty(n_kept, dtype=np.int64), np.empty(n_kept)
     gap = np.full(len(words), np.inf)
     following = int(np.argmin(squares_to(words.mean(axis=0))))
     for step in range(n_kept):
@@ -152,20 +133,13 @@ class KMeansAtSize(Selector):
 
     Parameters
     ----------
-    codebook : Codebook or array-like of shape (n_words, n_dims)
-        The large codebook that the small one replaces: it limits ``n_kept`` and describes the
-        descriptors.
-    n_kept, coding, sharpness, n_jobs
-        As in :class:`~bowsaw.selection.base.Selector`.
+    codebook, n_kept, coding, sharpness, random_state, n_jobs, verbose
+        As in :class:`~bowsaw.selection.base.Selector`; the codebook is the one to replace.
     bags : Bags or list of arrays, optional
         The images to train on; those given to ``fit`` by default. For an even comparison give the
         images that the large codebook was trained on.
     max_iter, tol, sample, init_sample
         As in :class:`~bowsaw.clustering.kmeans.KMeansCodebook`, with its defaults.
-    random_state : int, RandomState or None, default=None
-        The same seed gives the same words, on any number of threads.
-    verbose : bool, default=False
-        Show progress on a terminal.
 
     Examples
     --------
@@ -207,22 +181,14 @@ class KMeansAtSize(Selector):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         images = bags if self.bags is None else as_bags(self.bags)
         codebook.words_for(images)
         seed = seed_from(self.random_state)
-        trainer = KMeansCodebook(
-            n_kept,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            sample=self.sample,
-            init_sample=self.init_sample,
-            random_state=seed,
-            n_jobs=self.n_jobs,
-            verbose=self._shows(),
-        )
+        names = ("max_iter", "tol", "sample", "init_sample")
+        how = {name: getattr(self, name) for name in names}
+        more: Any = {"random_state": seed, "n_jobs": self.n_jobs, "verbose": self._shows()}
+        trainer = KMeansCodebook(n_kept, **how, **more)
         with self._task.delegate("k-means", trainer):
             trainer.fit(images)
         trained = trainer.codebook_
@@ -233,13 +199,5 @@ class KMeansAtSize(Selector):
             kept=trained.ids,
             scores=tuple(-value for value in trainer.objectives_),
             seed=seed,
-            parameters={
-                "n_kept": n_kept,
-                "coding": self.coding,
-                "max_iter": int(self.max_iter),
-                "tol": float(self.tol),
-                "sample": None if self.sample is None else int(self.sample),
-                "init_sample": int(self.init_sample),
-                "n_bags": len(images),
-            },
+            parameters={"n_kept": n_kept, "coding": self.coding, **how, "n_bags": len(images)},
         )

@@ -7,10 +7,10 @@
 
 it is the facility location function: monotone, submodular, F(∅) = 0. The greedy choice, which adds
 the word with the largest gain, therefore has F ≥ (1 − 1/e) of the best possible F (Nemhauser,
-Wolsey and Fisher, 1978). The guarantee is for F, not for the error itself.
+Wolsey and Fisher, 1978); F, not the error itself.
 
-**Lazy evaluation** (Minoux, 1978). The gain of a word at an earlier step bounds its gain now. Words
-wait in a queue by these bounds; only the first is computed again, and taken if it stays first. The
+**Lazy evaluation** (Minoux, 1978). The gain of a word at an earlier step bounds its gain now, so
+only the first word of a queue by these bounds is computed again, and taken if it stays first. The
 result equals the plain greedy choice, ties included (the first word of the codebook wins): rounded
 sums of smaller terms in one order are never larger.
 
@@ -19,9 +19,6 @@ descriptors where there are more than ``n_sample``; the guarantee is for the sam
 
 **Cost.** Memory n_words · n_sample floats (100 MB for 5000 and 5000); the distances once, by matrix
 products, then n_sample operations per word evaluated, a few for each one taken.
-
-**Invariants.** The first m words taken are the choice for m; the error never rises with a word;
-kept words are listed in the order of the codebook.
 """
 
 from __future__ import annotations
@@ -37,11 +34,10 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.base import Coding, Selection, Selector
+from bowsaw.selection.base import Coding, Labels, Selection, Selector
 from bowsaw.validation import check_int
 
-BLOCK_ROWS = 2**14
-BLOCK_WORDS = 256
+BLOCK_ROWS, BLOCK_WORDS = 2**14, 256
 
 
 class Coverage(Selector):
@@ -49,19 +45,16 @@ class Coverage(Selector):
 
     Parameters
     ----------
-    codebook, n_kept, coding, sharpness, n_jobs
+    codebook, n_kept, coding, sharpness, random_state, n_jobs
         As in :class:`~bowsaw.selection.base.Selector`.
     n_sample : int, default=5000
         Descriptors that are sampled at most; each takes 4 bytes of memory per word.
-    random_state : int, RandomState or None, default=None
-        Draws the descriptors.
 
     Attributes
     ----------
     order_ : ndarray of int64, shape (n_kept,)
-        The kept words (ids) in the order in which they were taken: its beginning is what a smaller
-        ``n_kept`` keeps. ``selection_.scores`` holds, after each of them, minus the mean squared
-        distance of the sampled descriptors to their nearest kept word, in unit-norm units.
+        The kept words (ids) as they were taken. ``selection_.scores`` are minus the mean squared
+        distance of the sample to the nearest kept word after each, in unit-norm units.
 
     Examples
     --------
@@ -94,30 +87,15 @@ class Coverage(Selector):
         super()._validate()
         check_int(self.n_sample, "n_sample", 1)
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         seed = seed_from(self.random_state)
         costs = coverage_costs(bags, codebook, self.n_sample, seed)
         taken = lazy_greedy(costs, n_kept)
         self.order_ = codebook.ids[taken]
-        return self._subset(
-            codebook,
-            taken,
-            scores=_scores(costs, taken),
-            seed=seed,
-            parameters={"n_kept": n_kept, "n_sample": costs.shape[1], "coding": self.coding},
-        )
-
-
-def _scores(costs: NDArray[np.float32], taken: NDArray[np.int64]) -> tuple[float, ...]:
-    """Return minus the mean least cost after each word."""
-    nearest = np.full(costs.shape[1], np.inf, dtype=np.float32)
-    scores = []
-    for word in taken:
-        np.minimum(nearest, costs[word], out=nearest)
-        scores.append(-float(nearest.mean(dtype=np.float64)))
-    return tuple(scores)
+        nearest = np.minimum.accumulate(costs[taken], axis=0)
+        scores = tuple(-float(row.mean(dtype=np.float64)) for row in nearest)
+        parameters = {"n_kept": n_kept, "n_sample": costs.shape[1], "coding": self.coding}
+        return self._subset(codebook, taken, scores=scores, seed=seed, parameters=parameters)
 
 
 def coverage_costs(bags: Bags, codebook: Codebook, n_sample: int, seed: int) -> NDArray[np.float32]:
@@ -127,8 +105,7 @@ def coverage_costs(bags: Bags, codebook: Codebook, n_sample: int, seed: int) -> 
     words = codebook.words_for(bags).astype(np.float64) / bags.scale
     rows = np.arange(bags.n_descriptors)
     if n_sample < len(rows):
-        draw = stream(seed, "coverage")
-        rows = np.sort(draw.choice(len(rows), n_sample, replace=False))
+        rows = np.sort(stream(seed, "coverage").choice(len(rows), n_sample, replace=False))
     values = np.empty((len(rows), bags.n_dims))
     for start, stop in bags.blocks(BLOCK_ROWS):
         first, last = np.searchsorted(rows, (start, stop))
@@ -147,8 +124,7 @@ def coverage_costs(bags: Bags, codebook: Codebook, n_sample: int, seed: int) -> 
             squares *= -2
             squares += np.einsum("ij,ij->i", block, block)[:, None]
             squares += norms
-            np.maximum(squares, 0, out=squares)
-            costs[start : start + BLOCK_WORDS] = squares
+            costs[start : start + BLOCK_WORDS] = np.maximum(squares, 0, out=squares)
     return costs
 
 

@@ -24,28 +24,23 @@ from bowsaw.selection._refine_kernel import count_nearest, normalise, pull
 from bowsaw.selection.base import Coding
 from bowsaw.validation import check_int, check_real
 
+Labels = NDArray[np.int64]
 KEEP_FIRST, KEEP_SECOND = 0.9, 0.99
 LEAST_SHARE = 1e-6
 """Gradients below this share of the largest word's are rounding, not to be followed."""
-POOL = 2048
-"""Descriptors of a bag that are held at most."""
-MAX_BAGS = 1500
-"""Bags that a step uses, drawn per step when there are more."""
-BLOCK_ROWS = 2048
-FEW_WORDS = 32
+POOL, MAX_BAGS = 2048, 1500
+"""Descriptors of a bag that are held at most; bags that a step uses, drawn when there are more."""
+BLOCK_ROWS, FEW_WORDS = 2048, 32
 SOFTNESS = 20.0
-"""The sharpest codes that give a direction: sharpness times the mean squared distance to the
-nearest word. Sharper ones are flat except where two words are equally near."""
+"""Sharpness times mean squared distance to the nearest word; sharper codes give no direction."""
 
 
 class DescentPlan(NamedTuple):
-    """Settings of a descent: the length falls linearly to 0 over ``n_steps``."""
+    """Settings of a descent, as in ``Refinement``."""
 
     n_steps: int = 300
     rate: float = 0.15
-    """The first step's length, as a share of a descriptor's distance from its nearest word."""
     per_bag: int = 256
-    """Descriptors of each bag that a step uses; it goes through all of them in turn."""
     coding: Coding = "hard"
     sharpness: float = 40.0
     n_jobs: int | None = -1
@@ -60,30 +55,22 @@ class DescentPlan(NamedTuple):
 
 
 def usual_per_bag(n_words: int) -> int:
-    """Return the number of descriptors of a bag that a step uses.
-
-    More give a more exact gradient; fewer give one that changes from step to step, which keeps many
-    words from fitting these very images. On the benchmarks 256 were better than 128 with 20 words,
-    and 128 better than 256 and than 64 with 100.
-    """
+    """Return the descriptors of a bag that a step uses; fewer keep many words from overfitting."""
     return 256 if n_words <= FEW_WORDS else 128
 
 
 class Refined(NamedTuple):
-    """Words that were moved."""
+    """Words that were moved, how far on average, and the error of each step's sample before it."""
 
     codebook: Codebook
-    """The moved words, with the ids of those that they began as."""
     moved: float
-    """The mean distance that they moved, in unit-norm units."""
     errors: NDArray[np.float64]
-    """The leave-one-out error of each step's sample, before the step."""
 
 
 def refine_words(
     codebook: Codebook,
     bags: Bags,
-    labels: NDArray[np.int64],
+    labels: Labels,
     plan: DescentPlan,
     *,
     seed: int = 0,
@@ -94,23 +81,9 @@ def refine_words(
 ) -> Refined:
     """Move words so that the leave-one-out error of their histograms falls.
 
-    The words to begin with are few, for each step compares every sampled descriptor with all.
-    ``labels`` are integers from 0; ``seed`` shuffles descriptors and draws bags; ``stop`` is a
-    number of steps to end after. ``checkpoint`` is written every few seconds: an interrupted call
-    continues from it and gives the same words. Ctrl-C, or a callback of ``task``, ends it with the
-    words so far; ``errors`` shows how many steps were done.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bowsaw as bs
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(20) % 2
-    >>> bags = bs.Bags.from_list([rng.normal([label, 0.0], 1.0, size=(40, 2)) for label in y])
-    >>> words, plan = bs.Codebook([[0.0, 1.0], [0.0, -1.0]]), DescentPlan(n_steps=60, rate=0.2)
-    >>> errors = refine_words(words, bags, y, plan).errors
-    >>> bool(errors[-10:].mean() < errors[:10].mean())
-    True
+    ``labels`` are integers from 0; ``seed`` shuffles descriptors and draws bags; it ends after
+    ``stop`` steps. An interrupted call continues from ``checkpoint`` and gives the same words.
+    Ctrl-C, or a callback of ``task``, ends it with the words so far.
     """
     n_done = plan.n_steps if stop is None else min(stop, plan.n_steps)
     if n_done == 0:
@@ -143,9 +116,7 @@ def refine_words(
     book = Codebook(
         words * codebook.scale,
         codebook.ids,
-        scale=codebook.scale,
-        metric=codebook.metric,
-        description=codebook.description,
+        **{name: getattr(codebook, name) for name in ("scale", "metric", "description")},
         provenance={**codebook.provenance, "refined": made},
         trained_on=codebook.learned_from(bags).trained_on,
     )
@@ -156,12 +127,7 @@ class Descent:
     """Moving words, and the moments that smooth their steps; arguments as in ``refine_words``."""
 
     def __init__(
-        self,
-        codebook: Codebook,
-        bags: Bags,
-        labels: NDArray[np.int64],
-        plan: DescentPlan,
-        seed: int,
+        self, codebook: Codebook, bags: Bags, labels: Labels, plan: DescentPlan, seed: int
     ) -> None:
         self.start = codebook.words_for(bags) / np.float32(bags.scale)
         self.words = self.start.astype(np.float64)
@@ -202,24 +168,19 @@ class Descent:
     def restore(self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a record."""
         self.errors = list(record["errors"])
-        self.words = arrays["words"]
-        self._first, self._second = arrays["first"], arrays["second"]
+        self.words, self._first, self._second = (arrays[n] for n in ("words", "first", "second"))
 
 
 class Pool:
     """The descriptors that steps draw from: ``per_bag`` of each bag per step, in turn."""
 
-    def __init__(
-        self, bags: Bags, labels: NDArray[np.int64], per_bag: int, max_bags: int, seed: int
-    ) -> None:
+    def __init__(self, bags: Bags, labels: Labels, per_bag: int, max_bags: int, seed: int) -> None:
         full = np.flatnonzero(bags.counts)
         if not len(full):
             raise DataError(f"the {len(bags)} bags have no descriptors. Give bags with some.")
-        shuffle = stream(seed, "refinement", "descriptors")
-        rows = []
-        for bag in full:
-            values = bags[int(bag)]
-            rows.append(values[shuffle.permutation(len(values))[:POOL]])
+        draw = stream(seed, "refinement", "descriptors")
+        all_rows = (bags[int(bag)] for bag in full)
+        rows = [values[draw.permutation(len(values))[:POOL]] for values in all_rows]
         self._counts = np.array([len(values) for values in rows])
         self._first = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
         self._values = np.concatenate(rows)
@@ -227,7 +188,7 @@ class Pool:
         self._n_classes = int(labels.max()) + 1
         self._seed = seed
         self._scale = np.float32(bags.scale)
-        self.per_bag = per_bag
+        self.per_bag, self.n_dims = per_bag, bags.n_dims
         self.n_bags = min(len(full), max_bags)
 
     def draw(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -242,11 +203,6 @@ class Pool:
         targets = np.zeros((len(chosen), self._n_classes))
         targets[np.arange(len(chosen)), self._labels[chosen]] = 1
         return rows, targets
-
-    @property
-    def n_dims(self) -> int:
-        """Dimensions of a descriptor."""
-        return int(self._values.shape[1])
 
     def read_into(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write descriptors in unit-norm units, one per row."""
@@ -329,12 +285,9 @@ class Slopes:
         return error, total - weight[:, None] * words
 
     def _values_of(self, bags: slice) -> NDArray[np.float32]:
-        """Return the memory of a block's descriptors, one per row."""
         per_bag = self._pool.per_bag
         return self._values[bags.start * per_bag : bags.stop * per_bag]
 
     def _codes_of(self, bags: slice, n_words: int) -> NDArray[np.float32]:
-        """Return the memory of a block's codes, ``(n_words, n_rows)``."""
-        per_bag = self._pool.per_bag
-        first, last = (n_words * b * per_bag for b in (bags.start, bags.stop))
+        first, last = (n_words * b * self._pool.per_bag for b in (bags.start, bags.stop))
         return self._codes[first:last].reshape(n_words, -1)

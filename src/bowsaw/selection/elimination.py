@@ -1,36 +1,29 @@
 r"""Elimination: from all words down to a few, with stops on the way and swaps that repair.
 
-**The problem.** A search for one size says nothing about the next. Elimination visits every size:
-it removes words so that the score falls as little as possible, and records the words of each size.
+**The problem.** Elimination visits every size: it removes words so that the score falls as little
+as possible, and records the words of each size.
 
 **Which words go.** For the ``leave-one-out`` score one ridge regression gives for all p words at
-once the error without each (:mod:`bowsaw.scores.leave_one_out`), also where words are
-more than bags. That is exact for dropping a column; pruning a word also gives its descriptors to
-other words. So only some words go by one regression, each time the one that is missed least; then
-the state moves and everything is computed again. They are p² / ``PACE``, at most a tenth: many
-where a regression is expensive and a single word matters little. From ``EXACT_BELOW`` words down
-they go one at a time: the ``N_TRIED`` that promise most are removed in fact, and the best of them
-stays removed.
+once the error without each (:mod:`bowsaw.scores.leave_one_out`). That is exact for dropping a
+column; pruning a word also gives its descriptors to other words. So only p² / ``PACE`` words, at
+most a tenth, go by one regression; then the state moves and everything is computed again. From
+``EXACT_BELOW`` words down they go one at a time: the ``N_TRIED`` that promise most are removed in
+fact, and the best of them stays removed. Other scores have no such formula: there a random sample
+of the words (twice as many as go, at least ``N_SAMPLED``) is tried in fact, and the best go.
 
-Other scores have no such formula. There a random sample of the words (twice as many as go, at
-least ``N_SAMPLED``) is tried in fact, one at a time, and the best go: some 2 to 16 tries for each
-word that goes, each with two moves of the state and a full update of the score.
-
-**Swaps.** Words removed early may be missed later. At each stop some pruned words, drawn at random,
-come back one at a time. The regression with p + 1 words ranks the others by how much each is
-missed; where it promises a gain, the first ``N_SWAPPED`` go in fact, one at a time, until the score
-rises. So an incoming word is weighed against all p at the price of a few. With other scores both
-words of a swap are random. Sets at different stops need not be nested therefore.
+**Swaps.** At each stop some random pruned words come back one at a time, so sets need not be
+nested. The regression with p + 1 words ranks the others by how much each is missed; where it
+promises a gain, the first ``N_SWAPPED`` go in fact, one at a time, until the score rises. With
+other scores both words of a swap are random.
 
 **Cost.** Some 80 regressions from 1000 words to 100, each n p min(n, p) for n bags; below, some 20
 moves of the state for each word. A stop of p > ``FULL_REPAIR`` words tries fewer swaps, in
-proportion to 1/p, since each costs more and a choice among so many words matters less.
+proportion to 1/p, since each costs more and matters less.
 
-**Invariants.** Sizes are those asked for; no word is twice in a set; swaps do not lower the score.
-State and score are renewed at every stop, so the rest depends on the stop alone: interrupted or
-not, on any number of threads, the words are the same.
+**Invariants.** Swaps do not lower the score. State and score are renewed at every stop, so the rest
+depends on the stop alone: interrupted or not, on any number of threads, the words are the same.
 
-This is not in the paper, whose search has one size.
+**Departure.** This is not in the paper, whose search has one size.
 """
 
 from __future__ import annotations
@@ -41,6 +34,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bowsaw.checkpoint import Checkpoint
@@ -52,27 +46,16 @@ from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.validation import check_int, json_value
 
+Words = NDArray[np.int64]
 N_STOPS, SMALLEST = 24, 10
-"""The default sizes: this many, down to this size."""
 PACE, MOST = 8000, 0.1
-"""Of p words p² / PACE go by one regression, and no larger a share than MOST."""
 SAME_RANKING = 128
 """One word in so many goes by the same ranking: below twice this size, every word by its own."""
-EXACT_BELOW, N_TRIED, N_SAMPLED, N_SWAPPED = 100, 8, 16, 4
-FULL_REPAIR = 100
-"""Up to this size a stop tries all the swaps it is asked for."""
+EXACT_BELOW, N_TRIED, N_SAMPLED, N_SWAPPED, FULL_REPAIR = 100, 8, 16, 4, 100
 
 
 def default_sizes(n_words: int) -> list[int]:
-    """Return about 24 sizes in equal ratios from ``n_words`` to 10; from few words, all down to 1.
-
-    Examples
-    --------
-    >>> default_sizes(1000)[:4], default_sizes(1000)[-3:], len(default_sizes(1000))
-    ([1000, 819, 670, 548], [15, 12, 10], 24)
-    >>> default_sizes(4)
-    [4, 3, 2, 1]
-    """
+    """Return about 24 sizes in equal ratios from all words to 10; from few words, all to 1."""
     last = SMALLEST if n_words > SMALLEST else 1
     sizes = np.unique(np.rint(np.geomspace(n_words, last, N_STOPS)).astype(int))
     return [int(size) for size in sizes[::-1]]
@@ -83,7 +66,7 @@ def check_sizes(sizes: Any, n_words: int) -> list[int]:
     if sizes is None:
         return default_sizes(n_words)
     remedy = f"The codebook has {n_words} words; None is about {N_STOPS} sizes."
-    if isinstance(sizes, str) or not hasattr(sizes, "__iter__") or not len(list(sizes)):
+    if isinstance(sizes, str) or not np.iterable(sizes) or not len(list(sizes)):
         raise ParameterError(f"sizes must be a list of integers, or None; got {sizes!r}.")
     found = {check_int(size, "sizes", 1, n_words, remedy=remedy) for size in sizes}
     return sorted({n_words, *found}, reverse=True)
@@ -95,21 +78,17 @@ class Stop:
 
     Attributes
     ----------
-    kept : ndarray of int64, shape (n_kept,)
-        Positions of the kept words, ascending.
-    removed : ndarray of int64, shape (n_removed,)
-        Positions of the words that were removed since the stop before, in order.
-        Words that came back by a swap at this stop are among them.
-    score : float
-        Of the kept words, swaps included.
-    n_tried, n_swapped : int
-        Swaps that were tried here, and those that were accepted.
+    kept, removed : ndarray of int64
+        Positions of the kept words, ascending, and of those removed since the stop before, in
+        order; words that came back by a swap at this stop are among the removed.
+    score, n_tried, n_swapped : float, int, int
+        Of the kept words; swaps that were tried here, and those that were accepted.
     certificate : mapping
         The record of the state's fidelity here.
     """
 
-    kept: NDArray[np.int64]
-    removed: NDArray[np.int64]
+    kept: Words
+    removed: Words
     score: float
     n_tried: int
     n_swapped: int
@@ -142,7 +121,7 @@ class EliminationPath:
         """The sizes of the stops, falling."""
         return [stop.n_kept for stop in self.stops]
 
-    def at(self, n_kept: int) -> NDArray[np.int64]:
+    def at(self, n_kept: int) -> Words:
         """Return the positions of ``n_kept`` words, ascending.
 
         Between two stops they are those of the larger one without the words that were removed first
@@ -150,7 +129,6 @@ class EliminationPath:
 
         Examples
         --------
-        >>> import numpy as np
         >>> first = Stop(np.arange(5), np.empty(0, np.int64), -0.5, 0, 0, {})
         >>> second = Stop(np.array([1, 4]), np.array([3, 1, 0]), -0.6, 1, 1, {})
         >>> path = EliminationPath([first, second])
@@ -181,22 +159,8 @@ def eliminate(
     """Remove words, one stop after the other.
 
     ``state`` has all words and is left at the last stop; ``score`` has begun and is not changed.
-    ``sizes`` fall from all words. Each stop tries to bring ``repair`` words back, fewer above
-    ``FULL_REPAIR`` words, drawn by ``seed``. ``checkpoint`` is written after every stop; stops that
-    it holds are not made again. Callbacks of ``task`` are notified of the stops and cannot end it
-    early: a path has all its sizes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bowsaw as bs
-    >>> from bowsaw.scores.base import make_score
-    >>> words = np.arange(6.0)[:, None]
-    >>> bags = [words[[0, 1, 2, 3]], words[[0, 1, 2, 4]], words[[0, 1, 5, 3]], words[[0, 1, 5, 4]]]
-    >>> score = make_score("leave-one-out").begin([0, 0, 1, 1], 2)
-    >>> path = eliminate(bs.whatif(words, bags), score, [6, 4, 2])
-    >>> path.sizes, len(path.at(3))
-    ([6, 4, 2], 3)
+    ``sizes`` fall from all words. Each stop tries to bring ``repair`` words back, drawn by
+    ``seed``. ``checkpoint`` is written after every stop. Callbacks of ``task`` cannot end it early.
     """
     saved = checkpoint or Checkpoint(None, {})
     record = saved.load()
@@ -229,46 +193,36 @@ class _Elimination:
         self._ids = state.codebook.ids
         self._value = float("nan")
 
-    def positions(self) -> NDArray[np.int64]:
+    def positions(self) -> Words:
         return np.sort(self._state.codebook.positions(self._state.kept))
 
-    def begin(self, kept: NDArray[np.int64]) -> None:
+    def begin(self, kept: Words) -> None:
         """Reset to these words, so that no bit depends on the moves before."""
         self._state.reset(self._ids[kept])
         self._score = self._fresh.copy()
         self._value = self._score.update(self._state.histograms)
 
-    def stop(
-        self,
-        kept: NDArray[np.int64],
-        removed: NDArray[np.int64],
-        n_tries: int,
-        rng: np.random.Generator | None,
-    ) -> Stop:
+    def stop(self, kept: Words, removed: Words, n_tries: int, rng: Generator | None) -> Stop:
         """Reset, try swaps, and return the result."""
         self.begin(kept)
         n_tried, n_swapped = (0, 0) if rng is None else self._repair(n_tries, rng)
         certificate = self._state.fidelity().record()
         return Stop(self.positions(), removed, self._value, n_tried, n_swapped, certificate)
 
-    # -- down ------------------------------------------------------------------------------------
-
-    def drop_to(self, size: int, rng: np.random.Generator, bar: Progress) -> NDArray[np.int64]:
+    def drop_to(self, size: int, rng: Generator, bar: Progress) -> Words:
         """Remove words until ``size`` are left; return their positions, in order."""
         removed: list[int] = []
         while self._state.n_kept > size:
             n_kept = self._state.n_kept
-            share = min(n_kept / PACE, MOST)
-            n_gone = max(1, int(share * n_kept)) if n_kept > EXACT_BELOW else 1
-            n_gone = min(n_kept - size, n_gone)
-            words = self._least_missed(n_gone, rng)
+            n_gone = max(1, int(min(n_kept / PACE, MOST) * n_kept)) if n_kept > EXACT_BELOW else 1
+            words = self._least_missed(min(n_kept - size, n_gone), rng)
             self._state.swap(remove=words)
             self._value = self._score.update(self._state.histograms)
             removed.extend(self._state.codebook.positions(words).tolist())
             bar.step(len(words), note=f"{self._state.n_kept} words, score {self._value:.4f}")
         return np.array(removed, dtype=np.int64)
 
-    def _least_missed(self, n_gone: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _least_missed(self, n_gone: int, rng: Generator) -> Words:
         """Return the ids of the words to remove."""
         kept, score = self._state.kept, self._score
         if not isinstance(score, LeaveOneOut):
@@ -283,7 +237,7 @@ class _Elimination:
         words = kept[promising]
         return words[[int(self._tried(words).argmax())]]
 
-    def _tried(self, words: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _tried(self, words: Words) -> NDArray[np.float64]:
         """Return the score without each of these words alone; the state is as before then."""
         values = np.empty(len(words))
         trial = self._score.copy()
@@ -293,9 +247,7 @@ class _Elimination:
             self._state.swap(add=[word])
         return values
 
-    # -- swaps -----------------------------------------------------------------------------------
-
-    def _repair(self, n_tries: int, rng: np.random.Generator) -> tuple[int, int]:
+    def _repair(self, n_tries: int, rng: Generator) -> tuple[int, int]:
         """Try to bring words back; return how many were tried, and how many stay."""
         pruned = np.ones(len(self._ids), dtype=bool)
         pruned[self.positions()] = False
@@ -303,7 +255,7 @@ class _Elimination:
         swap = self._guided if isinstance(self._score, LeaveOneOut) else self._blind
         return len(coming), sum(swap(word, rng) for word in coming)
 
-    def _guided(self, word: int, rng: np.random.Generator) -> bool:
+    def _guided(self, word: int, rng: Generator) -> bool:
         """Add a word and remove one that is missed little, if the score rises."""
         assert isinstance(self._score, LeaveOneOut)
         self._state.swap(add=[word])
@@ -321,7 +273,7 @@ class _Elimination:
         self._state.swap(remove=[word])
         return False
 
-    def _blind(self, word: int, rng: np.random.Generator) -> bool:
+    def _blind(self, word: int, rng: Generator) -> bool:
         """Swap a word for a random kept one, if the score rises."""
         gone = self._state.kept[rng.integers(self._state.n_kept)]
         self._state.swap(remove=[gone], add=[word])
@@ -330,7 +282,7 @@ class _Elimination:
         self._state.swap(remove=[word], add=[gone])
         return False
 
-    def _judge(self, changed: NDArray[np.int64] | None) -> bool:
+    def _judge(self, changed: Words | None) -> bool:
         """Return whether the score has risen, and keep it if so."""
         trial = self._score.copy()
         value = trial.update(self._state.histograms, changed)

@@ -1,20 +1,17 @@
 """How far words may move, decided by bags that had no part in moving them; and folds.
 
-With thousands of descriptors and few images, words can be moved until they separate the images that
-moved them from all others, and no others: the leave-one-out error guards the classifier, not the
-words. So some bags of each class are held out, the words are moved by the rest, and at some marks
-on the way the error on those held out is measured: ridge regression on the square-rooted histograms
-of the rest, mean squared error over classes, at the ridge of a grid where it is least (a classifier
-learns from other images, too, how far to trust its histograms). The mark of least error is as far
-as all bags then move the words; that may be 0 steps. The words to begin with are chosen again in
-each fold, by the rest alone: had the bags held out helped to choose them, 0 steps would look better
-than they are.
+**The problem.** With few images, words can be moved until they separate the images that moved them,
+and no others: the leave-one-out error guards the classifier, not the words. So some bags of each
+class are held out, the words are moved by the rest, and at some marks on the way the error on those
+held out is measured: ridge regression on the square-rooted histograms of the rest, mean squared
+error over classes, at the ridge of a grid where it is least. The mark of least error, which may be
+0 steps, is as far as all bags then move the words. The words to begin with are chosen again in each
+fold, by the rest alone.
 
-**Folds.** Bags are shuffled, sorted by class and dealt in turn. Images of one place, or frames of a
-film, are more alike than their class is, so bags may have *groups*, which stay together:
-``StratifiedGroupKFold`` of scikit-learn. What would leave a class without bags, such as its only
-one, is never held out. The fewer bags, the more folds: 5 of 5 with 100 bags, 2 with 250, 1 from 334
-up.
+**Folds.** Bags are shuffled, sorted by class and dealt in turn; bags of one *group*, such as images
+of one place, stay together (``StratifiedGroupKFold`` of scikit-learn). What would leave a class
+without bags is never held out. The fewer bags, the more folds: 5 of 5 with 100 bags, 2 with 250, 1
+from 334 up.
 
 **Cost**: per fold four fifths of the choice and of the descent, and coding the bags at each mark.
 """
@@ -22,7 +19,7 @@ up.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,16 +39,11 @@ from bowsaw.random_streams import stream
 from bowsaw.scores.leave_one_out import RIDGES
 from bowsaw.selection.descent import Descent, DescentPlan
 
-N_PARTS = 5
+N_PARTS, ENOUGH = 5, 500
+"""A fifth of this many bags, over all folds together, is enough to decide by."""
 MARKS = (0.0, 0.125, 0.25, 0.5, 1.0)
-"""Shares of the descent at which it is measured."""
-ENOUGH = 500
-"""Bags, over all folds together, of which a fifth is enough to decide by."""
 
 Labels = NDArray[np.int64]
-
-
-# -- folds ---------------------------------------------------------------------------------------
 
 
 def check_groups(groups: ArrayLike | None, n_bags: int) -> Labels | None:
@@ -69,16 +61,7 @@ def check_groups(groups: ArrayLike | None, n_bags: int) -> Labels | None:
 def assign_folds(
     labels: Labels, n_folds: int, rng: np.random.Generator, groups: Labels | None = None
 ) -> Labels:
-    """Return the fold of each bag, from 0, each class spread evenly; groups stay together.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> folds = assign_folds(np.array([0, 0, 0, 0, 1, 1]), 2, rng, np.array([0, 0, 1, 1, 2, 3]))
-    >>> [len(set(folds[a:b].tolist())) for a, b in ((0, 2), (2, 4), (0, 4), (4, 6))]
-    [1, 1, 2, 2]
-    """
+    """Return the fold of each bag, from 0, each class spread evenly; groups stay together."""
     fold = np.zeros(len(labels), dtype=np.int64)
     if groups is None:
         shuffled = rng.permutation(len(labels))
@@ -99,10 +82,9 @@ def assign_folds(
 
 def n_groups_of(labels: Labels, groups: Labels | None) -> Labels:
     """Return for each class how many groups have it; bags, where there are no groups."""
-    if groups is None:
-        return np.bincount(labels)
-    pairs = np.unique(np.stack([labels, groups]), axis=1)
-    return np.bincount(pairs[0])
+    return np.bincount(
+        labels if groups is None else np.unique(np.stack([labels, groups]), axis=1)[0]
+    )
 
 
 def check_all_are_seen(folds: Labels, labels: Labels, classes: NDArray[np.generic]) -> None:
@@ -116,27 +98,17 @@ def check_all_are_seen(folds: Labels, labels: Labels, classes: NDArray[np.generi
 
 def classes_in_one_fold(folds: Labels, labels: Labels) -> list[tuple[int, int]]:
     """Return the classes whose bags are all in one fold, each with that fold."""
-    found = []
-    for number in range(int(labels.max(initial=-1)) + 1):
-        theirs = np.unique(folds[labels == number])
-        if len(theirs) == 1:
-            found.append((number, int(theirs[0])))
-    return found
-
-
-# -- the check -----------------------------------------------------------------------------------
+    classes = range(int(labels.max(initial=-1)) + 1)
+    theirs = [np.unique(folds[labels == number]) for number in classes]
+    return [(number, int(fold[0])) for number, fold in enumerate(theirs) if len(fold) == 1]
 
 
 @dataclass(frozen=True)
 class Holdout:
     """The effect of moving words on bags that did not move them.
 
-    Attributes
-    ----------
-    marks : ndarray of int64, shape (n_marks,)
-        Steps after which it was measured, the first 0.
-    errors : ndarray of float64, shape (n_folds, n_marks)
-        Mean squared error on the bags held out.
+    ``marks`` are the steps after which it was measured, the first 0, ``(n_marks,)``; ``errors`` the
+    mean squared errors on the bags held out, ``(n_folds, n_marks)``.
     """
 
     marks: NDArray[np.int64]
@@ -145,9 +117,7 @@ class Holdout:
     @property
     def n_steps(self) -> int:
         """The mark of the least error, the first of equal ones; 0 where nothing was held out."""
-        if not len(self.errors):
-            return 0
-        return int(self.marks[self.errors.mean(axis=0).argmin()])
+        return int(self.marks[self.errors.mean(axis=0).argmin()]) if len(self.errors) else 0
 
 
 def usual_folds(n_bags: int) -> int:
@@ -170,9 +140,8 @@ def measure_holdout(
 ) -> Holdout | None:
     """Measure the error on bags held out at some marks; None if a callback asked to stop.
 
-    ``begin`` chooses the words to begin with by some of the bags, given as their positions and the
-    task that it is a part of. A fifth of the bags is held out ``n_folds`` times, bags of one group
-    together. ``checkpoint`` is written after every fold.
+    ``begin`` chooses the words to begin with by the bags at some positions, as a part of a task.
+    ``checkpoint`` is written after every fold.
     """
     marks = np.unique(np.round(np.array(MARKS) * plan.n_steps).astype(np.int64))
     record = checkpoint.load()
@@ -213,11 +182,7 @@ def measure_holdout(
 
 
 def held_out_error(
-    histograms: NDArray[Any],
-    others: NDArray[Any],
-    labels: Labels,
-    truth: Labels,
-    ridges: Sequence[float] = RIDGES,
+    histograms: NDArray[Any], others: NDArray[Any], labels: Labels, truth: Labels
 ) -> float:
     """Return the least squared error, mean over other bags, of ridge regression on some."""
     known, new = (np.sqrt(some.astype(np.float64)) for some in (histograms, others))
@@ -225,7 +190,7 @@ def held_out_error(
     square = float(((known - known.mean(axis=0)) ** 2).sum()) / known.shape[1]
     right, errors = np.eye(n_classes)[truth], []
     with single_threaded_blas():
-        for ridge in ridges:
+        for ridge in RIDGES:
             # Where all bags are alike, any ridge serves.
             model = Ridge(alpha=ridge * (square or 1.0)).fit(known, np.eye(n_classes)[labels])
             errors.append(float(((model.predict(new) - right) ** 2).sum(axis=1).mean()))
@@ -237,7 +202,6 @@ def _parts(labels: Labels, seed: int, groups: Labels | None) -> Labels:
     part = assign_folds(labels, N_PARTS, stream(seed, "refinement", "folds"), groups)
     out = part.copy()
     for number, only in classes_in_one_fold(part, labels):
-        # With its whole group, and no other bag of the part.
         these = (labels == number) if groups is None else np.isin(groups, groups[labels == number])
         out[these & (part == only)] = -1
     return out

@@ -1,47 +1,36 @@
 r"""Merging words bottom-up, and the agglomerative information bottleneck.
 
 **The frame.** Every word begins as a group of its own; the pair of groups whose merge costs least
-becomes one group, until one is left. The record of the merges is a tree, and cutting it gives a
-grouping of every size. A new image is coded with *all* words and columns of its histogram are added
-up, so merging shortens the histogram and not the codebook: ``codes_with="full"``.
+becomes one group, until one is left. Cutting the tree of merges gives a grouping of every size. A
+new image is coded with *all* words and columns of its histogram are added up, so merging shortens
+the histogram and not the codebook: ``codes_with="full"``.
 
 Where the loss of a pair depends on the two groups alone, :func:`merge_greedily` finds the best pair
 without comparing all of them again. Each row keeps its best partner among the rows behind it. After
-a merge
+a merge every row is compared with the merged group, which can be a better partner than its parts
+were. A row that lost its partner, and found no better one, keeps the old loss as a lower bound, and
+is scanned again only when this bound is the smallest of all.
 
-1. *every* row is compared with the merged group: the loss is not reducible, the merged group can be
-   a better partner than either of its parts was;
-2. a row that lost its partner, and did not find a better one in 1, keeps the old loss as a lower
-   bound. It is scanned again only when this bound is the smallest of all.
+**Cost**: n² pair losses, and these scans. **Invariants**: the pair merged has the smallest loss of
+all pairs (up to rounding, and the first found on a tie); a group is named by its smallest word; the
+result does not depend on ``n_jobs``.
 
-Cost: n²/2 pair losses to begin, n²/2 for the comparisons in 1, and the scans in 2. Invariants: the
-pair merged has the smallest loss of all pairs (up to rounding, and the first found on a tie); a
-group is named by its smallest word; the result does not depend on ``n_jobs``.
-
-**The bottleneck.** Slonim and Tishby (1999) compress one variable so that it keeps its information
-about another; Fulkerson, Vedaldi and Soatto (ECCV 2008) apply this to words and classes. Let
-p(w, c) be the joint distribution of words and classes. Merging words w and v loses of the
-information
-
-.. math::
-
-    I(\text{word}; \text{class}) = \sum_{w,c} p(w, c) \log \frac{p(w, c)}{p(w)\,p(c)}
-
-the weighted Jensen-Shannon divergence of their class profiles,
+**The bottleneck** (Slonim and Tishby, 1999; for words and classes: Fulkerson, Vedaldi and Soatto,
+ECCV 2008). With p(w, c) the joint distribution of words and classes, merging words w and v loses of
+the information I(word; class) the weighted Jensen-Shannon divergence of their class profiles,
 
 .. math::
 
     \delta(w, v) = \sum_c \left[ p(w,c) \log \frac{p(c|w)}{p(c|w \cup v)}
-                               + p(v,c) \log \frac{p(c|v)}{p(c|w \cup v)} \right] \ge 0 ,
+                               + p(v,c) \log \frac{p(c|v)}{p(c|w \cup v)} \right] \ge 0 .
 
-and the losses sum to the information. p(w, c) as we read the paper: the histograms of each class's
-images, added up and divided by the total, so classes with more images weigh more. Words without
-mass cost nothing to merge with anything; they are set aside (group -1) and are not in the tree.
+p(w, c) as we read the paper: the histograms of each class's images, added up and divided by the
+total, so classes with more images weigh more. Words without mass are set aside (group -1).
 
 With :math:`f(x) = x \log x` and the term :math:`F(w) = \sum_c f(p(w,c)) - f(p(w))` kept for each
-group, a pair costs n_classes + 1 evaluations of f:
-:math:`\delta(w, v) = F(w) + F(v) - F(w \cup v)`. That difference loses digits, about 1e-16 of the
-masses: enough to choose pairs by. The tree records the divergence itself, computed once per merge.
+group, :math:`\delta(w, v) = F(w) + F(v) - F(w \cup v)` costs n_classes + 1 evaluations of f. That
+difference loses digits, about 1e-16 of the masses: enough to choose pairs by. The tree records the
+divergence itself, computed once per merge.
 """
 
 from __future__ import annotations
@@ -60,34 +49,24 @@ from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
 from bowsaw.parallel import ordered_map
 from bowsaw.selection._bottleneck_kernel import union_losses
-from bowsaw.selection.base import Selection, Selector, add_columns
+from bowsaw.selection.base import Labels, Selection, Selector, add_columns
 from bowsaw.validation import check_int
 
-_BLOCK = 64
-"""Rows scanned by a thread at a time."""
-_CROWDED = 0.8
-"""Groups that are gone are removed from the arrays when fewer than this share is left."""
+_BLOCK, _CROWDED = 64, 0.8
+"""Rows scanned by a thread at a time; the share of groups left below which arrays are cut."""
 
 
 @dataclass(frozen=True)
 class MergeTree:
     """The merges of a bottom-up method, from which groupings of every size are cut.
 
-    Attributes
-    ----------
-    n_words : int
-        Words of the codebook.
-    present : ndarray of int64, shape (n_present,)
-        Words that took part, rising; the others are set aside.
-    merges : ndarray of int64, shape (n_present - 1, 2)
-        The two groups of each merge, named by their smallest words, the smaller first.
-    losses : ndarray of float64, shape (n_present - 1,)
-        The cost of each merge.
+    ``present`` are the words that took part, rising, ``(n_present,)``; the others are set aside.
+    ``merges`` names the two groups of each merge by their smallest words, the smaller first,
+    ``(n_present - 1, 2)``; ``losses`` are their costs.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection import MergeTree
     >>> tree = MergeTree(4, np.array([0, 1, 3]), np.array([[1, 3], [0, 1]]), np.array([0.1, 0.5]))
     >>> tree.groups_at(2).tolist(), tree.groups_at(1).tolist()
     ([0, 1, -1, 1], [0, 0, -1, 0])
@@ -101,10 +80,9 @@ class MergeTree:
     losses: NDArray[np.float64]
 
     def groups_at(self, n_groups: int) -> NDArray[np.int64]:
-        """Return each word's group when ``n_groups`` are left, ``(n_words,)``.
+        """Return each word's group when ``n_groups`` are left, ``(n_words,)``; -1 if set aside.
 
-        Groups are numbered from 0 in the order of their smallest words; -1 is for words that are
-        set aside. Where fewer words took part than ``n_groups``, each is a group of its own.
+        Groups are numbered from 0 in the order of their smallest words.
         """
         parent = np.arange(self.n_words)
         merges = self.merges[: self.n_merges_at(n_groups)]
@@ -134,10 +112,7 @@ class PairLosses(Protocol):
         """Number of slots, including those of groups that are gone."""
 
     def row(self, slot: int, start: int) -> NDArray[np.float64]:
-        """Return the losses of merging ``slot`` with each slot from ``start`` on.
-
-        Infinite for groups that are gone; of ``slot`` itself, any number.
-        """
+        """Return the losses of merging with each slot from ``start`` on; infinite if it is gone."""
 
     def merge(self, slot: int, other: int) -> float:
         """Merge ``other`` into ``slot`` and return the cost; ``other`` is gone."""
@@ -149,32 +124,27 @@ class PairLosses(Protocol):
 def merge_greedily(
     losses: PairLosses, n_jobs: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Merge the pair of least loss until one group is left.
+    """Merge the pair of least loss until one group is left; ``losses`` are used up.
 
-    Parameters
-    ----------
-    losses : PairLosses
-        The groups to begin with; used up by the merges.
-    n_jobs : int or None
-        Threads for the first scan of all pairs.
-
-    Returns
-    -------
-    merges : ndarray of int64, shape (n_slots - 1, 2)
-        First slots of the merged groups, the smaller first.
-    costs : ndarray of float64, shape (n_slots - 1,)
+    Returns the first slots of the merged groups, the smaller first, ``(n_slots - 1, 2)``, and the
+    costs.
     """
     n = losses.n_slots
-    bound, partner = _first_scan(losses, n_jobs)
-    exact = np.ones(n, dtype=bool)
-    alive = np.ones(n, dtype=bool)
-    names = np.arange(n)
+
+    def scan(begin: int) -> list[tuple[float, int]]:
+        slots = range(begin, min(begin + _BLOCK, n))
+        return [_least(losses.row(slot, slot + 1), slot + 1) for slot in slots]
+
+    best = [pair for block in ordered_map(scan, range(0, n, _BLOCK), n_jobs) for pair in block]
+    bound = np.array([loss for loss, _ in best])
+    partner = np.array([slot for _, slot in best], dtype=np.int64)
+    exact, alive, names = np.ones(n, dtype=bool), np.ones(n, dtype=bool), np.arange(n)
     merges = np.empty((max(n - 1, 0), 2), dtype=np.int64)
     costs = np.empty(max(n - 1, 0))
     for step in range(n - 1):
         first = int(bound.argmin())
         while not exact[first]:
-            bound[first], partner[first] = _best_behind(losses, first)
+            bound[first], partner[first] = _least(losses.row(first, first + 1), first + 1)
             exact[first] = True
             first = int(bound.argmin())
         second = int(partner[first])
@@ -202,51 +172,23 @@ def merge_greedily(
     return merges, costs
 
 
-def _first_scan(
-    losses: PairLosses, n_jobs: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return each row's least loss and best partner among the rows behind it."""
-
-    def scan(begin: int) -> list[tuple[float, int]]:
-        end = min(begin + _BLOCK, losses.n_slots)
-        return [_best_behind(losses, slot) for slot in range(begin, end)]
-
-    blocks = ordered_map(scan, range(0, losses.n_slots, _BLOCK), n_jobs)
-    best = [pair for block in blocks for pair in block]
-    partners = np.array([slot for _, slot in best], dtype=np.int64)
-    return np.array([loss for loss, _ in best]), partners
-
-
-def _best_behind(losses: PairLosses, slot: int) -> tuple[float, int]:
-    return _least(losses.row(slot, slot + 1), slot + 1)
-
-
 def _least(row: NDArray[np.float64], start: int) -> tuple[float, int]:
-    if not len(row):
-        return np.inf, -1
-    place = int(row.argmin())
-    return float(row[place]), start + place
+    place = int(row.argmin()) if len(row) else -1
+    return (float(row[place]), start + place) if len(row) else (np.inf, -1)
 
 
 class MergingSelector(Selector):
     """Base of the selectors that merge all words into ``n_kept`` groups.
 
     Parameters are those of :class:`Selector`. A subclass has a ``name`` and fills in
-    ``_merge(histograms, labels) -> MergeTree``.
-
-    Attributes
-    ----------
-    tree_ : MergeTree
-        All merges; :meth:`selection_at` cuts it at any size.
+    ``_merge(histograms, labels) -> MergeTree``, the attribute ``tree_``.
     """
 
     @abstractmethod
     def _merge(self, histograms: NDArray[np.float32], labels: NDArray[np.int64]) -> MergeTree:
         """Return the tree of the words of ``histograms``, ``(n_bags, n_words)``."""
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         assert labels is not None
         self.tree_ = self._merge(self._full_histograms(), labels)
         self._codebook = codebook
@@ -267,28 +209,21 @@ class MergingSelector(Selector):
         )
 
 
-# -- the information bottleneck ------------------------------------------------------------------
-
-
 class Bottleneck(MergingSelector):
     """Merge words by the agglomerative information bottleneck (Fulkerson et al., 2008).
 
-    Codes with the full codebook: a new image is compared with every word, and the columns of each
-    group are added up. For histograms that exist already, use :func:`bottleneck_tree`.
+    Codes with the full codebook. For histograms that exist already, use :func:`bottleneck_tree`.
 
     Parameters
     ----------
-    codebook, coding, sharpness, n_jobs
-        As in :class:`~bowsaw.selection.base.Selector`.
-    n_kept : int, default=50
-        Groups to merge the words into; fewer come out where fewer words have mass.
+    codebook, n_kept, coding, sharpness, n_jobs
+        As in :class:`~bowsaw.selection.base.Selector`. Fewer groups than ``n_kept`` come out where
+        fewer words have mass.
 
     Attributes
     ----------
     tree_ : MergeTree
         All merges and the information that each lost, in nats.
-    selection_ : Selection
-        The groups; ``selection_at`` gives those of another size.
 
     Examples
     --------
@@ -310,17 +245,11 @@ class Bottleneck(MergingSelector):
 def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
     """Return the joint distribution of words and classes, ``(n_words, n_classes)``, of sum 1.
 
-    Parameters
-    ----------
-    histograms : ndarray of shape (n_bags, n_words)
-        Not negative.
-    labels : array-like of shape (n_bags,)
-        Their classes.
+    ``histograms`` are (n_bags, n_words) and not negative, ``labels`` are their classes.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bowsaw.selection import word_class_table
     >>> word_class_table(np.array([[3.0, 1.0], [0.0, 4.0]]), ["sea", "sky"]).tolist()
     [[0.375, 0.0], [0.125, 0.5]]
     """
@@ -338,23 +267,13 @@ def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.
 
 
 def bottleneck_tree(table: ArrayLike, n_jobs: int | None = None) -> MergeTree:
-    """Merge words by the agglomerative information bottleneck.
+    """Return the merges of words by the agglomerative information bottleneck.
 
-    Parameters
-    ----------
-    table : array-like of shape (n_words, n_classes)
-        Mass of each word in each class, not negative; of any sum, the losses are in nats times it.
-    n_jobs : int or None
-        Threads; the result is the same for any number.
-
-    Returns
-    -------
-    MergeTree
-        Words without mass are set aside.
+    ``table`` is the mass of each word in each class, ``(n_words, n_classes)``, not negative; of any
+    sum, the losses are in nats times it. Words without mass are set aside.
 
     Examples
     --------
-    >>> from bowsaw.selection import bottleneck_tree
     >>> tree = bottleneck_tree([[0.3, 0.0], [0.0, 0.2], [0.3, 0.0], [0.0, 0.2]])
     >>> tree.groups_at(2).tolist()
     [0, 1, 0, 1]

@@ -1,31 +1,24 @@
 r"""Ranking words one by one by their presence, and keeping the best (Yang et al., 2007).
 
 **The problem.** Give each word a number that shows how much it helps to name the class, and keep
-the ``n_kept`` words with the largest. Words are judged alone, so a ranking is cheap and ignores
-redundancy: ten copies of the best word are the ten best words.
+the ``n_kept`` largest. Words are judged alone, so a ranking is cheap and ignores redundancy.
 
-**Presence** (Yang, Jiang, Hauptmann and Ngo, 2007). What counts is whether an image has a word,
-not how often. The four measures are those of :mod:`bowsaw.scores.presence`: document frequency
-``"df"``, the χ² statistic ``"chi2"``, mutual information ``"mi"`` and pointwise mutual information
-``"pmi"``. With hard coding a word is present in an image if it is the nearest word of one
-descriptor. With soft coding every word has a share of every descriptor, so a word is present where
-its entry exceeds an even share, 1 / n_words; the paper has hard coding only. ``threshold`` sets
-another limit. DF needs no labels.
+**Presence.** What counts is whether an image has a word, not how often. The four measures are those
+of :mod:`bowsaw.scores.presence`: document frequency ``"df"``, which needs no labels, the χ²
+statistic ``"chi2"``, mutual information ``"mi"`` and pointwise mutual information ``"pmi"``. With
+hard coding a word is present in an image if it is the nearest word of one descriptor. With soft
+coding, which the paper does not have, it is present where its entry exceeds an even share,
+1 / n_words.
 
-χ² and PMI are measures of a word and *one* class; ``combine`` says how classes are combined. The
-default is the largest. The mean of PMI with the classes' shares as weights is
-−KL(p(c) ‖ p(c | word)), never above 0: it puts uninformative words first, and is offered for
-comparison only. The largest PMI favours rare words: one that a single image has reaches its bound,
-−log p(c).
+χ² and PMI are measures of a word and *one* class, combined by ``combine``. The weighted mean of PMI
+is −KL(p(c) ‖ p(c | word)): it puts uninformative words first, and is for comparison only.
 
-**Which codebook codes.** As published, a ranking keeps columns of the *full* histogram: every
-descriptor is still compared with all words, and the mass of the others is dropped, so rows sum to
-less than 1. ``recode=True`` keeps the same words and re-encodes with these alone.
+**Which codebook codes.** As published, a ranking keeps columns of the *full* histogram: the mass of
+other words is dropped, so rows sum to less than 1. ``recode=True`` keeps the same words and
+re-encodes with these alone.
 
-**Order.** Columns of the full histogram are listed best first, so a smaller ``n_kept`` is the
-beginning of a larger one; re-encoded words are listed in the order of the codebook. Of equally good
-words the first in the codebook goes first. A word that no image has scores 0, and one that all
-images have scores 0 by MI, χ² and PMI.
+Columns of the full histogram are listed best first, re-encoded words in the order of the codebook;
+of equally good words the first in the codebook goes first.
 
 **Cost**: one coding with the full codebook, then n_bags · n_words · n_classes operations.
 """
@@ -35,12 +28,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.scores.presence import check_measure, word_scores
-from bowsaw.selection.base import Coding, Selection, Selector
+from bowsaw.selection.base import Coding, Labels, Selection, Selector
 from bowsaw.validation import check_real
 
 
@@ -63,10 +55,8 @@ class PresenceRanking(Selector):
 
     Attributes
     ----------
-    word_scores_ : ndarray of float64, shape (n_words,)
-        The measure of each word, in the order of the codebook.
-    order_ : ndarray of int64, shape (n_kept,)
-        The kept words (ids), best first.
+    word_scores_, order_ : ndarray of float64 (n_words,) and of int64 (n_kept,)
+        The measure of each word, in the order of the codebook; the kept words (ids), best first.
 
     Examples
     --------
@@ -79,9 +69,6 @@ class PresenceRanking(Selector):
     ([1, 2], 'full')
     >>> ranking.word_scores_.round(3).tolist()
     [0.0, 0.693, 0.693]
-    >>> alone = ranking.set_params(recode=True).fit(bags, y)
-    >>> alone.codebook_.ids.tolist(), alone.transform(bags).sum(axis=1).tolist()
-    ([1, 2], [1.0, 1.0, 1.0, 1.0])
     """
 
     name = "presence"
@@ -115,32 +102,18 @@ class PresenceRanking(Selector):
         if self.threshold is not None:
             check_real(self.threshold, "threshold", 0, 1, open_high=True)
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         histograms = self._full_histograms()
-        limit = self.threshold
-        if limit is None:
-            limit = 0.0 if self.coding == "hard" else 1.0 / codebook.n_words
+        usual = 0.0 if self.coding == "hard" else 1.0 / codebook.n_words
+        limit = usual if self.threshold is None else self.threshold
         if labels is None:
             labels = np.zeros(len(histograms), dtype=np.int64)
-        self.word_scores_ = word_scores(
-            histograms > limit, labels, self.measure, combine=self.combine
-        )
+        present = histograms > limit
+        self.word_scores_ = word_scores(present, labels, self.measure, combine=self.combine)
         best = np.argsort(-self.word_scores_, kind="stable")[:n_kept]
         self.order_ = codebook.ids[best]
-        kept = codebook.ids[np.sort(best)] if self.recode else self.order_
-        return Selection(
-            method=self.name,
-            codes_with="pruned" if self.recode else "full",
-            codebook=codebook.only(kept) if self.recode else codebook,
-            kept=kept,
-            parameters={
-                "n_kept": n_kept,
-                "coding": self.coding,
-                "measure": self.measure,
-                "combine": self.combine,
-                "threshold": None if self.threshold is None else float(self.threshold),
-                "recode": bool(self.recode),
-            },
-        )
+        names = ("coding", "measure", "combine", "threshold", "recode")
+        parameters = {"n_kept": n_kept, **{name: getattr(self, name) for name in names}}
+        if self.recode:
+            return self._subset(codebook, best, parameters=parameters)
+        return Selection(self.name, "full", codebook, kept=self.order_, parameters=parameters)

@@ -1,8 +1,7 @@
 r"""Refinement: moving the kept words so that their histograms separate the classes better.
 
-**The problem.** A subset of a codebook is limited by its words. Words that k-means put where
-descriptors are many are not where classes differ. Once few words are left, letting them move gains
-more than any choice among the old ones.
+**The problem.** Once few words are left, letting them move to where classes differ gains more than
+any choice among the words that k-means put where descriptors are many.
 
 **The step.** With the histograms f of the present words, the gradient G of the leave-one-out error
 (:mod:`bowsaw.scores.leave_one_out`) shows for each bag which words should be found more often. For
@@ -10,30 +9,24 @@ a descriptor x of bag b with soft codes q (softmax of −s‖x − c_k‖²) the
 
     ∂error/∂c_k = Σ_x 2s (x − c_k) q_k (G_bk − Σ_j q_j G_bj) / n_x.
 
-For *soft* coding f and q are those codes. For *hard* coding f counts the nearest words, as the
-result will be used, and only the direction is taken from soft codes (the straight-through
-estimator of Bengio, Léonard and Courville, 2013): histograms of hard codes are flat almost
-everywhere and have no gradient. Soft codes that are nearly hard are treated alike. Optimising soft
-histograms and using hard ones instead was worse by two to three points on real images.
+For *soft* coding f and q are those codes. For *hard* coding, and for soft codes that are nearly
+hard, f counts the nearest words, as the result will be used, and only the direction is taken from
+soft codes (the straight-through estimator of Bengio, Léonard and Courville, 2013): histograms of
+hard codes have no gradient.
 
 **Length of a step.** As in Adam (Kingma and Ba, 2015), with one second moment per *word* in place
 of one per dimension, so that a step turns with the descriptors' space. It starts at ``rate`` times
-the root mean squared distance of a descriptor from its nearest word and falls linearly to 0. The
-softness of hard coding's gradient is in units of that distance too, so nothing depends on the
-descriptors' norm.
+the root mean squared distance of a descriptor from its nearest word, the unit of the softness too,
+and falls linearly to 0. :mod:`bowsaw.selection.holdout` decides how far to go.
 
-**What it is not.** The result is no longer a subset: the ids are those of the words it began with,
-``moved`` is how far they went, and provenance records both. It is supervised by the labels of
-``bags``. It is not in the paper.
-
-**How far.** With few images words can be moved to fit just these. :mod:`bowsaw.selection.holdout`
-holds some out and stops where their error is least.
+**Departure.** It is not in the paper. The result is supervised by the labels and no longer a
+subset: the ids are those of the words it began with, and provenance records how far they moved.
 
 **Cost.** Per step ``per_bag`` descriptors of at most 1500 bags: 4 · rows · n_dims · n_words
 operations in BLAS, one exponential per row and word, and one gradient of the error. Memory: 4 bytes
 per row and word, and the descriptors (at most 2048 of each bag) as they are stored.
 
-**The same on any number of threads**: blocks of bags have fixed limits and are added up in order.
+**Invariant.** The same on any number of threads: blocks of bags are added up in order.
 """
 
 from __future__ import annotations
@@ -54,63 +47,46 @@ from bowsaw.errors import ParameterError
 from bowsaw.progress import Task
 from bowsaw.random_streams import seed_from
 from bowsaw.selection.annealing import Annealing
-from bowsaw.selection.base import Coding, Selection, Selector, work_fingerprint
+from bowsaw.selection.base import Coding, Labels, Selection, Selector, work_checkpoint
 from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
 from bowsaw.selection.holdout import N_PARTS, Holdout, check_groups, measure_holdout, usual_folds
 from bowsaw.selection.routing import handed_on, of_rows, router
 from bowsaw.validation import check_int
 
 START_STEPS = 500
-"""Swaps that choose the words to begin with."""
 
 
 class Refinement(Selector):
     """Choose words and move them so that their histograms separate the classes best.
 
-    The strongest small codebook here, given enough images; with few, the check on bags held out
-    lets words move less, or not at all. See the chapter of this module.
+    The strongest small codebook here, given enough images; with few, words move less.
 
     Parameters
     ----------
-    codebook, n_kept, coding, sharpness, n_jobs
+    codebook, n_kept, coding, sharpness, random_state, checkpoint, n_jobs, verbose
         As in :class:`~bowsaw.selection.base.Selector`.
     start : Selector or None, default=None
-        Chooses the words to begin with; it is cloned and given ``codebook`` and ``n_kept``. It must
-        code with the pruned words. None for :class:`~bowsaw.selection.annealing.Annealing` by 500
-        swaps, with hard coding.
+        Chooses the words to begin with, given ``codebook`` and ``n_kept``; it must code with the
+        pruned words. None for :class:`~bowsaw.selection.annealing.Annealing` by 500 swaps.
     n_steps : int, default=300
         Steps of the refinement at most; 0 leaves the words as they were chosen.
     n_folds : int or None, default=None
-        Times that a fifth of the bags is held out to decide how many of the steps to do, from 1 to
-        5; 0 does all of them unchecked. None for 1 with many bags, and more with fewer.
+        Times (0 to 5) that a fifth of the bags is held out to decide how many of the steps to do;
+        0 does all of them. None for 1 with many bags, and more with fewer.
     rate : float, default=0.15
         The first step's length, as a share of a descriptor's distance from its nearest word.
     per_bag : int or None, default=None
         Descriptors of each bag that a step uses; None for 256 with few words and 128 from 33 up.
-    checkpoint : path-like or None, default=None
-        A file to write the steps to, every few seconds, and beside it files of the stages before
-        (a search every few seconds, the hold-out check after each fold): an interrupted fit
-        continues from them and gives the same words. Remove them by
-        ``bowsaw.checkpoint.remove_checkpoint`` when the result is saved.
-    random_state : int, RandomState or None, default=None
-        Draws the words and the descriptors that steps use.
-    verbose : bool, default=False
-        Show progress on a terminal.
 
     Attributes
     ----------
     selection_ : Selection
-        The ids that the words began as, the path of scores (minus the error of each step's sample,
-        or that of ``start`` where no step was done), how far the words moved, and in how many
-        steps.
-    codebook_ : Codebook
-        The moved words; the large codebook can be deleted.
+        The ids that the words began as; the scores are minus the error of each step's sample, or
+        those of ``start`` where no step was done.
     holdout_ : Holdout or None
         The errors on bags held out, by steps; None where it was not checked.
-    moved_ : float
-        The mean distance that words moved, in unit-norm units.
-    errors_ : ndarray of float64, shape (n_done,)
-        The leave-one-out error of each step's sample.
+    moved_, errors_ : float, ndarray of float64 of shape (n_done,)
+        The mean distance that words moved, in unit-norm units, and each step's leave-one-out error.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the fit early; the words are the best so far.
 
@@ -123,10 +99,8 @@ class Refinement(Selector):
     >>> bags = [rng.normal([label, 0.0], 1.0, size=(40, 2)) for label in y]
     >>> book = bs.KMeansCodebook(10, random_state=0).fit(bags).codebook_
     >>> moved = bs.Refinement(book, n_kept=3, n_steps=50, random_state=0).fit(bags, y)
-    >>> moved.codebook_.n_words, moved.transform(bags).shape
-    (3, (20, 3))
-    >>> len(moved.errors_) == moved.holdout_.n_steps
-    True
+    >>> moved.transform(bags).shape, len(moved.errors_) == moved.holdout_.n_steps
+    ((20, 3), True)
     """
 
     name = "refinement"
@@ -167,19 +141,11 @@ class Refinement(Selector):
         groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
-        """Choose the words and move them.
+        """Choose the words by bags and their labels, and move them.
 
-        Parameters
-        ----------
-        X : Bags or list of arrays
-            The bags to choose by.
-        y : array-like of shape (n_bags,)
-            Their labels.
-        groups : array-like of shape (n_bags,), optional
-            What belongs together, such as images of one place: held out together.
-        **params
-            Metadata for ``start``, which requests it by ``set_fit_request``, ``groups``, too; where
-            scikit-learn's metadata routing is enabled.
+        Bags of one group, such as images of one place, are held out together. ``params`` are
+        metadata for ``start``, which requests them and ``groups`` by ``set_fit_request`` where
+        scikit-learn's metadata routing is enabled.
         """
         bags = as_bags(X)
         self._groups = check_groups(groups, len(bags))
@@ -205,15 +171,18 @@ class Refinement(Selector):
         how = (self.coding, self.sharpness, self.n_jobs)
         return DescentPlan(self.n_steps, self.rate, per_bag, *how).checked()
 
-    def _select(
-        self, bags: Bags, labels: NDArray[np.int64] | None, codebook: Codebook, n_kept: int
-    ) -> Selection:
+    def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         assert labels is not None
         seed = seed_from(self.random_state)
         n_folds = usual_folds(len(bags)) if self.n_folds is None else int(self.n_folds)
         plan, start = self._plan(n_kept), self._start(codebook, n_kept, seed)
-        saved = Checkpoint(self.checkpoint, self._fingerprint(codebook, bags, labels, seed))
+        more: Any = {
+            f"metadata {k}": repr(np.asarray(v).tolist()) for k, v in self._for_start.items()
+        }
+        more["groups"] = None if self._groups is None else self._groups.tolist()
+        saved = work_checkpoint(self, codebook, bags, labels, seed, **more)
         begun, interrupted = self._begin(start, saved.stage("chosen"), bags, labels, codebook)
+        how: Any = {"seed": seed, "checkpoint": saved, "show": self._shows(), "task": self._task}
         self.holdout_: Holdout | None = None
         stop = 0 if interrupted else plan.n_steps
         if stop and n_folds:
@@ -226,25 +195,12 @@ class Refinement(Selector):
                     labels,
                     plan,
                     n_folds=n_folds,
-                    seed=seed,
-                    checkpoint=saved.stage("folds"),
                     groups=self._groups,
-                    show=self._shows(),
-                    task=self._task,
+                    **{**how, "checkpoint": saved.stage("folds")},
                 )
             interrupted = self.holdout_ is None
             stop = 0 if self.holdout_ is None else self.holdout_.n_steps
-        found = refine_words(
-            begun.codebook,
-            bags,
-            labels,
-            plan,
-            seed=seed,
-            stop=stop,
-            checkpoint=saved,
-            show=self._shows(),
-            task=self._task,
-        )
+        found = refine_words(begun.codebook, bags, labels, plan, stop=stop, **how)
         self.moved_, self.errors_ = found.moved, found.errors
         self.interrupted_ = interrupted or len(found.errors) < stop
         return Selection(
@@ -269,23 +225,8 @@ class Refinement(Selector):
             },
         )
 
-    def _fingerprint(
-        self, codebook: Codebook, bags: Bags, labels: NDArray[np.int64], seed: int
-    ) -> dict[str, Any]:
-        found = work_fingerprint(self, codebook, bags, labels, seed)
-        if found:
-            found["groups"] = None if self._groups is None else self._groups.tolist()
-            for name, value in self._for_start.items():
-                found[f"metadata {name}"] = repr(np.asarray(value).tolist())
-        return found
-
     def _begin(
-        self,
-        start: Selector,
-        chosen: Checkpoint,
-        bags: Bags,
-        labels: NDArray[np.int64],
-        codebook: Codebook,
+        self, start: Selector, chosen: Checkpoint, bags: Bags, labels: Labels, codebook: Codebook
     ) -> tuple[Selection, bool]:
         """Choose the words to begin with, once; return whether Ctrl-C cut that short, too."""
         record = chosen.load()
@@ -306,7 +247,7 @@ class Refinement(Selector):
                 f"start must choose words that code alone; {begun.method} codes with the full "
                 "codebook. Name another selector, or None."
             )
-        # A search that keeps its best has caught Ctrl-C: there is a result, to be returned at once.
+        # A search that keeps its best has caught Ctrl-C: its result is returned at once.
         interrupted = bool(getattr(first, "interrupted_", False))
         kept = begun.kept
         # New words, such as those of k-means, are made again on resuming.
@@ -320,23 +261,16 @@ class Refinement(Selector):
         """Return the selector of the words to begin with."""
         start = self.start
         if start is None:
-            # With hard coding in any case: where words begin hardly matters, and the state of soft
-            # codes takes two bytes for every descriptor and word of the large codebook.
-            start = Annealing(
-                n_steps=START_STEPS,
-                random_state=seed,
-                n_jobs=self.n_jobs,
-                verbose=self._shows(),
-            )
+            # With hard coding in any case: the state of soft codes takes much memory.
+            start = Annealing(n_steps=START_STEPS, random_state=seed)
+            start.set_params(n_jobs=self.n_jobs, verbose=self._shows())
         made: Selector = clone(start).set_params(codebook=codebook, n_kept=n_kept)
         return made
 
 
 def _are_words_of(small: Codebook, large: Codebook) -> bool:
-    """Return whether the words of one codebook are some of another's, by id."""
-    if not np.isin(small.ids, large.ids).all():
-        return False
-    return np.array_equal(small.words, large.only(small.ids).words)
+    known = bool(np.isin(small.ids, large.ids).all())
+    return known and np.array_equal(small.words, large.only(small.ids).words)
 
 
 def _choose_quietly(

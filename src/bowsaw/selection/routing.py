@@ -1,8 +1,7 @@
 """Metadata for estimators inside ours, as scikit-learn routes it.
 
-``groups`` that come with the bags are used here and may be requested inside, too: by the selector
-that a refinement begins with, by the classifier of an estimate. ``set_fit_request`` requests them,
-with ``sklearn.set_config(enable_metadata_routing=True)``; otherwise metadata is not passed on, and
+``groups`` that come with the bags may be requested inside, too, by ``set_fit_request`` with
+``sklearn.set_config(enable_metadata_routing=True)``. Otherwise metadata is not passed on, and
 anything but our own is refused.
 """
 
@@ -13,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 from sklearn import get_config
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from bowsaw.errors import ParameterError
@@ -47,7 +47,7 @@ def handed_on(owner: Any, part: str, own: dict[str, Any], more: dict[str, Any]) 
 def of_rows(metadata: Mapping[str, Any], bags: Sized, rows: NDArray[Any]) -> dict[str, Any]:
     """Return the metadata of some bags: entries per bag are chosen, all else stays."""
     return {
-        name: _chosen(value, rows) if _n_entries(value) == len(bags) else value
+        name: _safe_indexing(indexable(value)[0], rows) if _n_entries(value) == len(bags) else value
         for name, value in metadata.items()
     }
 
@@ -60,13 +60,3 @@ def _n_entries(value: Any) -> int:
     if shape is not None:
         return int(shape[0]) if len(shape) else -1
     return len(value) if hasattr(value, "__len__") else -1
-
-
-def _chosen(value: Any, rows: NDArray[Any]) -> Any:
-    """Return the entries of some rows, in the same container where it has rows."""
-    if hasattr(value, "iloc"):
-        return value.iloc[rows]
-    if hasattr(value, "shape"):
-        # Some sparse matrices cannot be indexed by rows.
-        return (value.tocsr() if hasattr(value, "tocsr") else value)[rows]
-    return [value[row] for row in rows]
