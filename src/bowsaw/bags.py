@@ -121,8 +121,6 @@ class Bags(Sequence[NDArray[Any]]):
         self._description = description
         self._digests = digests
 
-    # -- making bags -----------------------------------------------------------------------------
-
     @classmethod
     def from_list(
         cls,
@@ -208,8 +206,6 @@ class Bags(Sequence[NDArray[Any]]):
         one_piece = np.zeros(len(self), dtype=np.int64)
         return build, ([self.values], one_piece, self._offsets[:-1], self._counts)
 
-    # -- properties ------------------------------------------------------------------------------
-
     @property
     def scale(self) -> float:
         """Stored value / scale is in unit-norm units."""
@@ -284,8 +280,6 @@ class Bags(Sequence[NDArray[Any]]):
             f"{self.dtype}, scale {self.scale:g})"
         )
 
-    # -- choosing --------------------------------------------------------------------------------
-
     @overload
     def __getitem__(self, index: int | np.integer[Any]) -> NDArray[Any]: ...
     @overload
@@ -318,8 +312,6 @@ class Bags(Sequence[NDArray[Any]]):
         )
         return out
 
-    # -- reading ---------------------------------------------------------------------------------
-
     def read(self, start: int, stop: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return rows ``start`` to ``stop`` of all descriptors, in stored units, as ``dtype``."""
         out = np.empty((stop - start, self.n_dims), dtype=dtype)
@@ -345,14 +337,7 @@ class Bags(Sequence[NDArray[Any]]):
             bag += 1
 
     def places(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return what :meth:`from_pieces` takes: pieces; each bag's piece, first row and rows.
-
-        Examples
-        --------
-        >>> _, *numbers = Bags([[1.0], [2.0], [3.0]], offsets=[0, 1, 3])[[1, 0]].places()
-        >>> [found.tolist() for found in numbers]
-        [[0, 0], [1, 0], [2, 1]]
-        """
+        """Return what :meth:`from_pieces` takes: pieces; each bag's piece, first row and rows."""
         return self._pieces, self._piece.copy(), self._start.copy(), self._counts.copy()
 
     def digest(self) -> str:
@@ -382,14 +367,7 @@ class Bags(Sequence[NDArray[Any]]):
 
 
 def as_bags(bags: Bags | Iterable[ArrayLike]) -> Bags:
-    """Return ``bags`` as Bags; a list of arrays is converted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_bags([np.zeros((2, 3)), np.zeros((1, 3))])
-    Bags(2 bags, 3 descriptors of 3 float32, scale 1)
-    """
+    """Return ``bags`` as Bags; a list of arrays is converted."""
     if isinstance(bags, Bags):
         return bags
     if isinstance(bags, np.ndarray) and bags.ndim == 2 and bags.dtype != object:

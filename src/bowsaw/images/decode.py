@@ -1,30 +1,21 @@
 """Reading one image safely: 8-bit grey, upright, not larger than asked for.
 
-Folders of images hold empty files, downloads cut in half, videos, files of a kilobyte that unfold
-to ten thousand million pixels, and photographs lying on their side. An image that is silently wrong
-spoils a codebook, so ``read_image`` either returns what a viewer would show, or raises an
-ImageError with a short reason.
-
-Order of the steps, each before the next may cost anything:
+An image that is silently wrong spoils a codebook, so ``read_image`` either returns what a viewer
+would show, or raises an ImageError with a short reason. Order of the steps, each before the next
+may cost anything:
 
 1. the first bytes must announce a known format, or the rest is not loaded;
-2. the header must claim at most ``max_pixels`` pixels. OpenCV's own limit is fixed at import and
-   far too high for a desktop, so ``headers`` reads the size of every format;
+2. the header must claim at most ``max_pixels`` pixels (OpenCV's own limit is fixed at import);
 3. all data that the header promises must be there;
 4. OpenCV decodes, the values become 8-bit grey, the image is rotated upright and reduced.
 
-What the values become:
+What the values become: colour is weighted to luma by OpenCV, and JPEGs return the luma that they
+store, which is exact and a third cheaper. Black to white of any depth becomes 0 to 255, rounded.
+Transparent pixels are shown on white. Floating-point values must be between 0 and 1; others
+(radiance, heights) have no defined black and white.
 
-- colour is weighted to luma by OpenCV. JPEGs return the luma that they store, which is exact and a
-  third cheaper than converting colours;
-- black to white of any depth becomes 0 to 255, rounded: 65535 is 255, not 65535 // 256;
-- transparent pixels are shown on white. Colours hidden under full transparency never appear;
-- floating-point values must be between 0 and 1. Others (radiance, heights) have no defined black
-  and white.
-
-OpenCV's log is silenced while it decodes, since each complaint becomes an ImageError; libjpeg and
-libpng may still print a line about a damaged file, which only redirecting the standard error of the
-process could stop.
+OpenCV's log is silenced while it decodes; libjpeg and libpng may still print a line about a damaged
+file, which only redirecting the standard error of the process could stop.
 """
 
 from __future__ import annotations

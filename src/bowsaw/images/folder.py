@@ -115,9 +115,9 @@ class ImageFolder(Sequence[str]):
         return PRESETS[name](root)
 
     def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
-        """Draw disjoint parts per class: for the codebook, to train, and the rest to test.
+        """Draw ``codebook`` and ``train`` images per class, and the rest to test.
 
-        See `bowsaw.images.split.split_by_class` for the parameters.
+        ``index`` is which of the splits of the run with this ``seed`` to draw.
         """
         return split_by_class(
             self.y, self.classes, codebook=codebook, train=train, seed=seed, index=index

@@ -3,21 +3,15 @@
 A decoder must not be given a file until three things are known: how many pixels it claims (a
 kilobyte can claim ten thousand million), whether all of its data are there (OpenCV fills what is
 missing with grey, silently), and what the decoded values mean (rotated, transparent, 5 bits in 8).
-``read_header`` finds all three from the file's own table of contents: chunks, segments or tags,
-never pixel by pixel.
+``read_header`` finds all three from the file's chunks, segments or tags.
 
-JPEG, PNG, TIFF, WebP, GIF and BMP are read. A file of any other format is refused with its name, so
-nothing reaches a decoder before its size is known. Pillow does not report missing data and reads
-other layouts than OpenCV, which decodes, so these readers are ours.
+JPEG, PNG, TIFF, WebP, GIF and BMP are read; a file of another format is refused with its name.
+Pillow does not report missing data and reads other layouts than OpenCV, so these readers are ours.
+OpenCV reads a TIFF of more than 8 bits sample by sample without looking at what they mean, so
+separate planes, CMYK and white-is-zero come out wrong. Only layouts whose decoded values are known
+to be right (``inverted`` and ``alpha`` say how) are accepted.
 
-A TIFF may describe almost any layout of pixels. OpenCV converts those of up to 8 bits by libtiff,
-which is right but drops the transparency of grey images; it reads deeper ones sample by sample
-without looking at what they mean, so separate planes, CMYK and white-is-zero come out wrong. Only
-layouts whose decoded values are known to be right (``inverted`` and ``alpha`` say how) are
-accepted.
-
-Invariants: for any bytes, ``read_header`` returns or raises ``Unreadable``, in time linear in their
-number.
+Invariant: for any bytes, ``read_header`` returns or raises ``Unreadable``, in linear time.
 """
 
 from __future__ import annotations
@@ -85,9 +79,6 @@ def sniff(head: bytes) -> str:
 
 def read_header(data: bytes) -> Header:
     """Return size, completeness and the meaning of the values of an encoded image.
-
-    Raises ``Unreadable`` when the file is of no known format, ends before its size is known, or has
-    a layout that OpenCV misreads.
 
     Examples
     --------
@@ -227,11 +218,7 @@ _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def jpeg_header(data: bytes) -> Header:
-    """Walk a JPEG's segments and scans to its end marker.
-
-    Segments are skipped by their length, so the end marker of a thumbnail inside one is not taken
-    for the image's own. What follows the end marker does not matter: cameras append previews.
-    """
+    """Walk a JPEG's segments and scans to its end marker; cameras append previews behind it."""
     width = height = 0
     orientation, scanned, complete, at = 1, False, False, 2
     while marker := _JPEG_MARKER.search(data, at):

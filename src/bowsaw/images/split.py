@@ -86,26 +86,9 @@ def split_by_class(
     seed: int = 0,
     index: int = 0,
 ) -> Split:
-    """Draw disjoint parts, the same number of images per class.
+    """Draw disjoint parts: ``codebook`` and ``train`` images per class, and the rest to test.
 
-    Parameters
-    ----------
-    y : array-like of int, shape (n_images,)
-        The class of each row: a position in ``classes``.
-    classes : sequence of str
-        The names of the classes.
-    codebook : int
-        Images per class for the codebook; may be 0.
-    train : int
-        Images per class for the classifier, at least 1.
-    seed : int, default=0
-        The seed of the whole run.
-    index : int, default=0
-        Which of the run's splits to draw.
-
-    Returns
-    -------
-    Split
+    ``y`` holds positions in ``classes``; ``index`` is the number of the split in the run.
 
     Examples
     --------

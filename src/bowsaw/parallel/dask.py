@@ -4,19 +4,15 @@ The rules of ``threads`` hold here too: blocks do not depend on the number of wo
 computed with single-threaded BLAS, and results are returned in the order of the blocks. Only
 functions of bowsaw are sent, by name; their arguments are small: file names, limits, words.
 
-Each thread of a worker has one block running and one waiting (``AHEAD``), so that it need not wait
-for the next. Blocks that come again in every round have a *home*: the worker that had them before
-and may still hold their data. A worker gets its home blocks first and then those of slower workers.
+Each thread of a worker has one block running and one waiting (``AHEAD``). Blocks that come again in
+every round have a *home*: the worker that had them before and may still hold their data. A worker
+gets its home blocks first and then those of slower workers.
 
-Failures, all but the last a ``ClusterError``:
-
-- A worker dies: Dask gives its blocks to others, up to its ``allowed-failures`` per block.
-- All workers are gone: the map waits ``PATIENCE`` seconds for one, then stops.
-- The scheduler does not answer within ``CONNECT`` seconds, or goes away: the map stops.
-- A worker has another bowsaw, or other versions of what decides the bytes of a result: refused,
-  also when it joins later.
-- A worker does not see a folder: refused at the start.
-- The map is closed, by Ctrl-C or an exception: waiting blocks are cancelled.
+A worker that dies loses nothing: Dask gives its blocks to others, up to its ``allowed-failures``
+per block. A ``ClusterError`` is raised when there is no worker for ``PATIENCE`` seconds, when the
+scheduler does not answer within ``CONNECT`` seconds or goes away, and when a worker has other
+versions of what decides the bytes of a result (also when it joins later) or does not see a folder.
+A map that is closed, by Ctrl-C or an exception, cancels its waiting blocks.
 
 This is the only module that imports Dask, and only when a cluster is asked for.
 """
@@ -27,6 +23,7 @@ import asyncio
 import copy
 import logging
 import platform
+import re
 import socket
 import time
 import uuid
@@ -65,13 +62,7 @@ _AGAIN = "Start it and run the same command again; finished work is kept."
 
 
 def block_size(n_items: int) -> int:
-    """Return the number of images or bags per block: few, but not too many blocks to schedule.
-
-    Examples
-    --------
-    >>> block_size(1000), block_size(10**6), block_size(10**8)
-    (32, 244, 1024)
-    """
+    """Return the number of images or bags per block: few, but not too many blocks to schedule."""
     return min(max(n_items // N_BLOCKS, LEAST_BLOCK), MOST_BLOCK)
 
 
@@ -164,8 +155,7 @@ class OnCluster(BaseEstimator):
     """Base of estimators with a parameter ``parallel``: a clone keeps the same client.
 
     scikit-learn copies parameters when it clones, and a client is a connection, which cannot be
-    copied. Nor can it be sent to another process (``GridSearchCV`` with ``n_jobs``); the address of
-    its scheduler can.
+    copied nor sent to another process; the address of its scheduler can.
     """
 
     parallel: Any
@@ -181,11 +171,7 @@ class OnCluster(BaseEstimator):
 
 @contextmanager
 def connected(parallel: Any) -> Iterator[Cluster | None]:
-    """Yield the cluster that ``parallel`` names, or None where it is None.
-
-    A client is left open. An address such as ``"tcp://10.0.0.1:8786"`` is connected to for the
-    duration of the block.
-    """
+    """Yield the cluster that ``parallel`` names; an address is connected to during the block."""
     if parallel is None:
         yield None
         return
@@ -245,10 +231,7 @@ class Cluster:
         return str(scheduler.address) if scheduler is not None else "the cluster"
 
     def check(self, paths: Mapping[Path, int | None]) -> None:
-        """Raise a ClusterError unless there are workers with our versions that see ``paths``.
-
-        ``paths`` are absolute, each with the size of the file, or None for any size.
-        """
+        """Raise a ClusterError unless there are workers with our versions that see ``paths``."""
         while not self._workers():
             time.sleep(_TICK)
         wanted = {str(path): size for path, size in paths.items()}
@@ -283,11 +266,8 @@ class Cluster:
     ) -> Generator[Any, None, None]:
         """Yield ``function(item, *shared)`` for each item, in order, computed by the workers.
 
-        Close it (``contextlib.closing``) if it may stop early, to cancel the waiting blocks.
-
-        ``function`` belongs to a module that the workers have too. Items are small values, or what
-        ``keep`` returned, and read no further than needed; anything shared that is not small comes
-        from ``shared``. With ``homes`` item i prefers the worker that has it in every such map.
+        Close it if it may stop early, to cancel the waiting blocks. Items are small, or what
+        ``keep`` returned. With ``homes`` item i prefers the worker that has it in every such map.
         """
         source = enumerate(items)
         later: dict[int, Any] = {}
@@ -336,10 +316,7 @@ class Cluster:
             )
 
     def keep(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """Let workers compute ``function(item)`` and hold the results as items of later maps.
-
-        They are held where ``homes`` looks for them, and computed again if lost.
-        """
+        """Let workers hold ``function(item)`` for later maps, where ``homes`` looks for it."""
         slots = self._workers() or [""]
         return [
             self.submit(function, item, worker=slots[number % len(slots)])
@@ -411,6 +388,7 @@ class Cluster:
     def _translate_errors(self) -> Iterator[None]:
         """Turn errors of Dask into a ClusterError with a remedy."""
         distributed = dask_distributed()
+        lost = (CancelledError, distributed.comm.CommClosedError)
         try:
             yield
         except distributed.KilledWorker as error:
@@ -419,29 +397,20 @@ class Cluster:
                 "over it. Read their logs (most often it is memory) and run the same command "
                 "again; finished work is kept."
             ) from error
-        except (CancelledError, distributed.comm.CommClosedError) as error:
-            raise self._lost(error) from error
-        except ImportError as error:
-            raise _cannot_import(error) from error
-        except RuntimeError as error:
-            if isinstance(error.__cause__, ImportError):
-                raise _cannot_import(error.__cause__) from error
-            # Dask's client says so when the connection was lost before the call.
-            if "closed" not in str(error) and "not running" not in str(error):
+        except (*lost, ImportError, RuntimeError) as error:
+            cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+            if isinstance(cause, ImportError):
+                raise ClusterError(
+                    f"the scheduler or a worker cannot import what it needs ({_first_line(cause)})."
+                    f" Install bowsaw {__version__}, and your own descriptor if you have one, on "
+                    "all machines."
+                ) from error
+            # Dask's client raises a RuntimeError when the connection was lost before the call.
+            if not isinstance(error, lost) and not re.search("closed|not running", str(error)):
                 raise
-            raise self._lost(error) from error
-
-    def _lost(self, error: BaseException) -> ClusterError:
-        return ClusterError(
-            f"the scheduler {self.address} is gone ({_first_line(error)}). {_AGAIN}"
-        )
-
-
-def _cannot_import(error: ImportError) -> ClusterError:
-    return ClusterError(
-        f"the scheduler or a worker cannot import what it needs ({_first_line(error)}). Install "
-        f"bowsaw {__version__}, and your own descriptor if you have one, on all machines."
-    )
+            raise ClusterError(
+                f"the scheduler {self.address} is gone ({_first_line(error)}). {_AGAIN}"
+            ) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,9 +1,8 @@
 """Maps on the threads of this process: the same results on any number of them.
 
 The kernels release the GIL (numba with ``nogil``, OpenCV, BLAS), so threads share one address space
-and nothing is copied. Results do not depend on the number of threads: work is cut into blocks whose
-limits do not depend on ``n_jobs``, each block is computed with single-threaded BLAS, and results
-are returned in the order of the blocks.
+and nothing is copied. Work is cut into blocks whose limits do not depend on ``n_jobs``, each block
+is computed with single-threaded BLAS, and results are returned in the order of the blocks.
 
 **n_jobs.** Every estimator and function has ``n_jobs=-1`` by default: one thread per core that this
 process may use, counted by joblib, which respects the CPU affinity and the quota of a container.

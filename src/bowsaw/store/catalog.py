@@ -2,7 +2,7 @@
 
 ``catalog.sqlite`` holds two tables. Nothing in it depends on when, where, on how many threads or
 after how many interruptions the store was made: the same images with the same parameters give the
-same dump.
+same dump. The images of a shard are committed in one transaction, after its files are on disk.
 
 ``meta`` (name, value), both text, describes the whole store:
 
@@ -22,17 +22,12 @@ same dump.
 - ``path``: relative to the images' folder, with ``/``.
 - ``label``: a position in ``classes``.
 - ``status``: ``ok``, ``set-aside`` (with a ``reason``, else empty) or ``pending`` (not yet done;
-  the fields that follow are then empty). Pending images are the last rows, and a store without
-  them is finished.
+  the fields that follow are then empty). Pending images are the last rows.
 - ``shard``, ``start``, ``count``: the image's descriptors are the rows ``start`` to ``start +
-  count`` of shard number ``shard``. An image that was set aside is listed where its rows would
-  be, with count 0. Shards are numbered from 0 in the order of the images, which fill each shard
-  without a gap.
+  count`` of shard number ``shard``; an image that was set aside has count 0. Shards are numbered
+  from 0 in the order of the images, which fill each shard without a gap.
 - ``width``, ``height``, ``digest``: of usable images only: pixels after resizing, and the first
-  64 bits of the SHA-256 of the file's bytes as 16 hexadecimal digits (SQLite's integers have a
-  sign).
-
-The images of a shard are committed in one transaction, after its files are on disk.
+  64 bits of the SHA-256 of the file's bytes in hexadecimal (SQLite's integers have a sign).
 """
 
 from __future__ import annotations
@@ -349,10 +344,7 @@ def open_catalog(folder: Path, overwrite: bool) -> Catalog:
 
 
 def read_catalog(folder: Path) -> Content:
-    """Return the content of a store's catalogue, checked, without writing anything.
-
-    Raises a StoreError when there is no store, or its catalogue is damaged or of another version.
-    """
+    """Return the content of a store's catalogue, checked, without writing anything."""
     path = folder / CATALOG_NAME
     try:
         exists = path.is_file()
@@ -426,10 +418,9 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
 
 @contextmanager
 def _bounded(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Stop SQLite from reading more than a file of this size can hold.
+    """Stop SQLite from reading for ever: pages of a damaged file may form a loop.
 
-    Pages of a damaged file may form a loop, and a column may be an expression without end. A row of
-    a catalogue takes about 100 bytes and 13 steps.
+    A row of a catalogue takes about 100 bytes and 13 steps.
     """
     left = _MAX_STEPS + path.stat().st_size
 

@@ -1,20 +1,15 @@
 """Describing images: one image becomes rows of a store, or the reason why it does not.
 
 Threads and workers of a cluster describe through the same ``Describer``, so the store is the same.
+Where a shard ends depends on the number of descriptors of all images before, and workers describe
+many blocks at a time, so none knows which shard it is writing. A worker therefore writes the rows
+of a block into a segment, two files in the staging folder ``segments/…`` of the run, and reports
+sizes, counts, digests and errors. This process cuts the reports, in the order of the images, into
+shards; a worker joins each shard from its segments; this process commits it to the catalogue.
 
-**Problem of a cluster.** Where a shard ends depends on the number of descriptors of all images
-before. Workers describe many blocks at a time, so none knows which shard it is writing.
-
-**Method.** A worker writes the rows of a block into a segment, two files in the staging folder
-``segments/…`` of the run, and reports sizes, counts, digests and errors. This process takes the
-reports in the order of the images and cuts them into shards by the same rule as ``extraction``. A
-worker joins each shard from its segments; the shard gets its name when it is complete. This process
-commits the shards in order to the catalogue, which it alone writes, and removes used segments.
-
-**Cost.** Rows are written twice and read once more; only names and counts are sent.
-
-**Invariant.** The store has the same bytes whichever workers died: a segment or shard written twice
-has the same content, and each attempt has its own files until it is done.
+Cost: rows are written twice and read once more; only names and counts are sent. Invariant: the
+store has the same bytes whichever workers died, because a segment or shard written twice has the
+same content, and each attempt has its own files until it is done.
 """
 
 from __future__ import annotations
@@ -241,10 +236,9 @@ def extract_shards(
     is_full: Callable[[int, int], bool],
     on_image: Callable[[Entry, Finding], None],
 ) -> Iterator[tuple[Entry, ...]]:
-    """Describe images into shards, and yield the entries of each once its files are on disk.
+    """Describe images into shards, from number ``first`` on; yield each one's entries when on disk.
 
-    ``first`` is the number of the first shard. ``is_full(n_images, n_descriptors)`` says whether a
-    shard is closed. ``on_image`` is called with each image in order before it is used; may raise.
+    ``on_image`` is called with each image in order before it is used, and may raise.
     """
     folder = staging_dir.parent.parent
     waiting: deque[tuple[ShardPlan, Any]] = deque()

@@ -1,28 +1,22 @@
-"""From images to a store: the driver, which can be killed at any moment.
+"""From images to a store, by a run that can be killed at any moment.
 
 Images are described in order and their rows appended to the current shard. A shard is closed by
 the first image that brings its descriptors to ``shard_bytes`` (or that is its 4096th), whatever the
-threads and interruptions. Closing means: both files are flushed and renamed, then the shard's
-images are committed to the catalogue in one transaction. After a crash the store is thus a whole
-number of shards, and continuing gives the same bytes as an uninterrupted run.
+threads and interruptions: both files are flushed and renamed, then the shard's images are committed
+to the catalogue in one transaction. After a crash the store is a whole number of shards, and
+continuing gives the same bytes as an uninterrupted run.
 
-Every run first proves that the output is a store (its catalogue is ours) or empty; nothing is
-deleted before. Then it finds how much of the store is still valid:
+A run first proves that the output is a store (its catalogue is ours) or empty; nothing is deleted
+before. Then it finds how much of the store is still valid:
 
-1. another fingerprint (a parameter, the layout): nothing is, and the run is refused without
-   ``overwrite``;
-2. shards are valid as long as their images are the same files in the same order with the same
-   labels (every file is read and its digest compared; an image that was set aside is tried again)
-   and their own files are sound; everything from the first invalid shard on is redone;
-3. a last shard that is not full is valid only if no image follows it.
+1. another fingerprint (a parameter, the layout): nothing; refused without ``overwrite``;
+2. the leading shards whose images are the same files in the same order with the same labels (every
+   digest is compared; an image that was set aside is tried again) and whose own files are sound;
+3. a last shard that is not full only if no image follows it.
 
-A run therefore always ends with what a new extraction would give.
-
-Memory: rows go to disk image by image, so at most ``2 × n_jobs`` images with their descriptors are
-held at a time, plus about 500 bytes per image for the catalogue.
-
-On a cluster workers describe the images and write the shards (see ``describing``). This process
-alone cuts shards and writes the catalogue, by the same rules, so the store is the same.
+Memory: at most ``2 × n_jobs`` images with their descriptors, and about 500 bytes per image for the
+catalogue. On a cluster workers describe the images and write the shards (see ``describing``); this
+process alone cuts shards and writes the catalogue, by the same rules, so the store is the same.
 """
 
 from __future__ import annotations
@@ -288,21 +282,19 @@ class _Run:
 
     def _count_same(self, done: tuple[Entry, ...]) -> int:
         """Count the leading images that are listed as before and whose files are the same."""
-        listed = 0
-        for old, new in zip(done, self.listing, strict=False):
-            if (old.path, old.label) != (new.path, new.label):
-                break
-            listed += 1
-        with Progress("checking", listed, show=self._verbose and listed > 0) as bar:
-            images = [(self._target(entry), entry) for entry in done[:listed]]
+        pairs = zip(done, self.listing, strict=False)
+        listed = takewhile(lambda pair: pair[0].path == pair[1].path, pairs)
+        images = [
+            (self._target(old), old)
+            for old, _ in takewhile(lambda pair: pair[0].label == pair[1].label, listed)
+        ]
+        with Progress("checking", len(images), show=self._verbose and bool(images)) as bar:
             if self._cluster is None:
-                checks = ordered_map(self._is_same, images, self._n_jobs)
+                check = self._describer.is_same
+                checks = ordered_map(lambda image: check(*image), images, self._n_jobs)
                 return sum(1 for _ in takewhile(bool, bar.track(checks)))
             with closing(same_images(self._cluster, self._describer, images)) as answers:
                 return sum(1 for _ in takewhile(bool, bar.track(answers)))
-
-    def _is_same(self, image: tuple[Target, Entry]) -> bool:
-        return self._describer.is_same(*image)
 
     # -- what is missing -------------------------------------------------------------------------
 

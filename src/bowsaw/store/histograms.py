@@ -10,9 +10,9 @@ The file holds
 
 Histograms may be larger than memory, so rows are written to ``NAME.partial.npy`` through a memory
 map. The checkpoint ``NAME.partial`` has the fingerprint and the number of rows that are done; it is
-written before the rows and removed after them, so rows without it are not ours. An interrupted run
-continues from there. At the end the rows are copied into the ``.npz``, which appears complete or
-not at all. Nothing is pickled, and the same histograms give the same bytes.
+written before the rows and removed after them, so rows without it are not ours. At the end the rows
+are copied into the ``.npz``, which appears complete or not at all. The same histograms give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -75,23 +75,9 @@ class Histograms:
 class HistogramWriter:
     """Rows that are written chunk by chunk and finished into one file; a context manager.
 
-    Parameters
-    ----------
-    path : path-like
-        The ``.npz`` to make.
-    shape : (int, int)
-        n_images and n_words.
-    fingerprint : mapping
-        Everything that the rows depend on, JSON-able.
-    overwrite : bool, default=False
-        Start again instead of refusing the rows of an interrupted run with another fingerprint.
-
-    Raises
-    ------
-    BusyError
-        When another process writes the same file.
-    MismatchError, FormatError
-        When an interrupted run had another fingerprint or cannot be read; it is kept.
+    ``shape`` is n_images and n_words; ``fingerprint`` is everything that the rows depend on. The
+    rows of an interrupted run are continued if its fingerprint is the same. Otherwise they are kept
+    and refused, unless ``overwrite``.
 
     Examples
     --------

@@ -2,22 +2,19 @@
 
 Shard 7 of a store is two files, ``shards/00007.npy`` with descriptors ``(n_rows, n_dims)`` and
 ``positions/00007.npy`` with their positions ``(n_rows, 3)``, float32. Anything that reads ``.npy``
-reads them; bowsaw maps them into memory and never unpickles.
+reads them; bowsaw maps them into memory and never unpickles. File names are made from numbers here,
+never taken from a catalogue.
 
-A shard is written row by row into ``….npy.partial``, so no more than the rows of one image are held
-in memory. The number of rows is known only at the end, and ``.npy`` has it at the beginning: the
-header has a fixed length of 128 bytes and is filled in last. Then the file is flushed to disk and
-renamed. A file under its final name is therefore complete, but counts only once the catalogue lists
-it: ``discard`` removes what the catalogue does not list.
+A shard is written row by row into ``….npy.partial``. The number of rows is known only at the end,
+and ``.npy`` has it at the beginning: the header has a fixed length of 128 bytes and is filled in
+last. Then the file is flushed to disk and renamed. A file under its final name is complete, but
+counts only once the catalogue lists it: ``discard`` removes what the catalogue does not list.
 
-Several machines may write shards of one store. Each then has its partial files in the staging
-folder of the run, ``segments/…``, under unique names. The folder is removed at the end of the run,
-and with it the files of machines that were given up.
+Several machines may write shards of one store, each with its partial files under unique names in
+the staging folder of the run, ``segments/…``, which is removed at the end of the run.
 
-File names are made from numbers here, never taken from a catalogue.
-
-Bags that lie in a store are sent to a worker as ``ShardRefs``: the paths of the shards and the
-place of each bag, about 50 bytes per bag instead of its descriptors.
+Bags of a store are sent to a worker as ``ShardRefs``: the paths of the shards and the place of each
+bag, about 50 bytes per bag instead of its descriptors.
 """
 
 from __future__ import annotations
@@ -55,11 +52,7 @@ def shard_path(folder: Path, kind: str, number: int) -> Path:
 
 
 def header(dtype: np.dtype[Any], n_rows: int, n_columns: int) -> bytes:
-    """Return the 128 bytes that open a ``.npy`` file of format 1.0.
-
-    NumPy's own writer pads as its release sees fit; this one never changes, so neither do the bytes
-    of a shard.
-    """
+    """Return the 128 bytes that open a ``.npy`` file; NumPy pads differently in each release."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}"
     magic: bytes = np.lib.format.magic(1, 0)
     left = _HEADER_BYTES - len(magic) - 2
@@ -115,11 +108,7 @@ class _RowFile:
 
 
 class ShardWriter:
-    """Writes one shard; as a context it finishes the shard, or abandons it on an exception.
-
-    Partial files go to ``staging_dir``, by default beside the complete ones. ``sync`` waits until
-    the files are on disk.
-    """
+    """Writes one shard; as a context it finishes the shard, or abandons it on an exception."""
 
     def __init__(
         self,
@@ -161,10 +150,7 @@ class ShardWriter:
 
 
 def discard(folder: Path, first: int) -> None:
-    """Remove shards from number ``first`` on, partial files and staging folders of a store.
-
-    The caller has proved, by its catalogue, that the folder is a store.
-    """
+    """Remove shards from number ``first`` on, partial files and staging folders of a store."""
     shutil.rmtree(folder / SEGMENTS, ignore_errors=True)
     for kind in (VALUES, POSITIONS):
         if not (folder / kind).is_dir():
@@ -255,8 +241,7 @@ def _is_shard(rows: NDArray[Any]) -> bool:
 class ShardRefs:
     """Where bags of a store lie: bag i is rows ``start[i] : start[i] + counts[i]`` of its shard.
 
-    ``files`` has the absolute path of each shard's descriptors and its number of rows; ``shard``
-    holds positions in it.
+    ``files`` has the path and number of rows of each shard; ``shard`` holds positions in it.
     """
 
     files: tuple[tuple[str, int], ...]

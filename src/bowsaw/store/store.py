@@ -2,11 +2,10 @@
 
 Opening reads the catalogue (checked, read-only, then held in memory) and compares the length of
 every shard's file; no descriptor is read and no file stays open. ``bags`` maps the shards into
-memory when first used, and pages come from disk as they are needed.
+memory when first used.
 
-``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. Images
-that were set aside are in ``set_aside``. A class whose images were all set aside keeps its name in
-``classes``, so that labels do not shift; no ``y`` points to it.
+``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. A class
+whose images were all set aside keeps its name in ``classes``, so that labels do not shift.
 """
 
 from __future__ import annotations
@@ -130,18 +129,14 @@ class Store:
 
     @cached_property
     def _positions(self) -> list[NDArray[np.float32]]:
-        shards = [
-            open_positions(self._folder, number, length)
-            for number, length in enumerate(self._shard_rows)
-        ]
+        shards = [open_positions(self._folder, *item) for item in enumerate(self._shard_rows)]
         self._refuse_change()
         return shards
 
     def _refuse_change(self) -> None:
         """Raise when the shards just mapped may not be those that the catalogue listed.
 
-        A writer changes the catalogue before it touches a shard, so checking after the mapping is
-        enough; what is mapped does not change.
+        A writer changes the catalogue before it touches a shard; what is mapped does not change.
         """
         if read_catalog(self._folder) != self._content:
             raise StoreError(
