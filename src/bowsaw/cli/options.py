@@ -83,8 +83,7 @@ number_or_auto = reader(lambda text: text if text == "auto" else float(text), "a
 fraction = reader(float, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 n_bytes = reader(_bytes, "a size above 0, such as 65536, 64k or 1.5M", lambda value: value > 0)
 threads = reader(int, "an integer other than 0 (-1 for every core)", lambda value: value != 0)
-identifier = reader(str, "a name")
-"""A name that is not a path, so that completion offers no files."""
+identifier = reader(str, "a name")  # not a path: completion offers no files
 address = reader(
     str,
     "the address of a scheduler, such as tcp://10.0.0.1:8786",
