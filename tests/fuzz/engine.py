@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import CodeType, FrameType
@@ -69,16 +70,6 @@ class Finding:
     detail: str
     data: bytes
     index: int = -1
-
-
-@dataclass
-class Tally:
-    """The counts of a run."""
-
-    done: int = 0
-    accepted: int = 0
-    refused: int = 0
-    findings: list[Finding] = field(default_factory=list)
 
 
 class Watch:
@@ -186,7 +177,8 @@ class Search:
     def __init__(self, reader: Reader, seed: int, folder: Path) -> None:
         self.reader = reader
         self.seed = seed
-        self.tally = Tally()
+        self.counts = Counter[str]()
+        self.findings: list[Finding] = []
         self.corpus: list[bytes] = []
         self.accepted: list[int] = []
         self.seen: set[Any] = set()
@@ -206,7 +198,7 @@ class Search:
                 if found == "accepted":
                     self.accepted.append(len(self.corpus))
                 if isinstance(found, Finding):
-                    self.tally.findings.append(found)
+                    self.findings.append(found)
                 self._is_new(found)
                 self.corpus.append(data)
         self.n_begun = len(self.seen)
@@ -231,15 +223,12 @@ class Search:
     def step(self, data: bytes, index: int) -> None:
         """Try one input."""
         found = self._try(data, index)
-        tally = self.tally
-        tally.done += 1
+        is_new = self._is_new(found)
         if isinstance(found, Finding):
-            tally.findings.append(found)
-        elif found == "accepted":
-            tally.accepted += 1
-        else:
-            tally.refused += 1
-        if self._is_new(found) and not isinstance(found, Finding):
+            self.findings.append(found)
+            return
+        self.counts["accepted" if found == "accepted" else "refused"] += 1
+        if is_new:
             if found == "accepted":
                 self.accepted.append(len(self.corpus))
             self.corpus.append(data)
@@ -258,8 +247,3 @@ class Search:
             return bool(new)
         self._refusals.add(text)
         return True
-
-    @property
-    def n_edges(self) -> int:
-        """Number of pairs of lines that inputs reached and the seed files had not."""
-        return len(self.seen) - self.n_begun

@@ -379,7 +379,7 @@ def _recompressed(content: bytes, rng: Random, ways: tuple[Mutation, ...] = BYTE
 
 
 def change_png(data: bytes, rng: Random) -> bytes:
-    """Change, repeat or drop a chunk of a PNG, with valid checksums."""
+    """Change, repeat, drop or add a chunk of a PNG, with valid checksums."""
     chunks, at = [], 8
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
@@ -400,11 +400,13 @@ def change_png(data: bytes, rng: Random) -> bytes:
     else:
         inside = kind == b"IDAT" and what == 3
         chunks[at] = (kind, (_recompressed if inside else change_bytes)(content, rng))
-    pieces = [data[:8]]
-    for kind, content in chunks:
-        pieces += [len(content).to_bytes(4, "big"), kind, content]
-        pieces.append(zlib.crc32(kind + content).to_bytes(4, "big"))
-    return b"".join(pieces)
+    return data[:8] + b"".join(
+        len(content).to_bytes(4, "big")
+        + kind
+        + content
+        + zlib.crc32(kind + content).to_bytes(4, "big")
+        for kind, content in chunks
+    )
 
 
 def change_mat(data: bytes, rng: Random) -> bytes:
@@ -424,7 +426,4 @@ def change_mat(data: bytes, rng: Random) -> bytes:
     elements[at] = (kind, changed)
     if rng.random() < 0.1:
         elements.append(rng.choice(elements))
-    pieces = [data[:128]]
-    for kind, content in elements:
-        pieces += [struct.pack("<II", kind, len(content)), content]
-    return b"".join(pieces)
+    return data[:128] + b"".join(struct.pack("<II", k, len(c)) + c for k, c in elements)

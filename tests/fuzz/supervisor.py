@@ -140,7 +140,7 @@ def _child(reader: str, seed: int, inputs: int, seconds: float, place: Path) -> 
             edges = search.n_begun
             search.begin([*search.corpus, *(path.read_bytes() for path in grown)])
             search.n_begun = edges
-        for finding in search.tally.findings:
+        for finding in search.findings:
             keep(place, finding)
         (place / "corpus").mkdir(exist_ok=True)
         left_out, before = set(state["left_out"]), dict(state)
@@ -151,15 +151,13 @@ def _child(reader: str, seed: int, inputs: int, seconds: float, place: Path) -> 
         base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         index = state["inputs"]
         n_saved, n_kept = len(search.corpus), 0
-        tally, findings = search.tally, search.tally.findings
+        findings = search.findings
         findings.clear()
         over = index >= inputs
         while not over:
             data = search.draw(index)
             now.write(index, data)
-            if index in left_out:
-                tally.done += 1
-            else:
+            if index not in left_out:
                 search.step(data, index)
                 peak = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)
                 if peak > MEMORY_BESIDE + MEMORY_PER_BYTE * len(data):
@@ -178,12 +176,12 @@ def _child(reader: str, seed: int, inputs: int, seconds: float, place: Path) -> 
                 n_saved = len(search.corpus)
                 state.update(
                     inputs=index,
-                    accepted=before["accepted"] + tally.accepted,
-                    refused=before["refused"] + tally.refused,
+                    accepted=before["accepted"] + search.counts["accepted"],
+                    refused=before["refused"] + search.counts["refused"],
                     findings=before["findings"] + n_kept,
                     corpus=n_saved,
                     edges_of_seeds=search.n_begun,
-                    new_edges=search.n_edges,
+                    new_edges=len(search.seen) - search.n_begun,
                     seconds=before["seconds"] + time.monotonic() - begin,
                 )
                 write_state(place, state)

@@ -25,7 +25,7 @@ def test_inputs_that_coverage_leads_to(reader, tmp_path):
     assert search.accepted, "no seed file is valid"
     for index in range(FEW.get(reader.name, 120)):
         search.step(search.draw(index), index)
-    assert search.tally.findings == []
+    assert search.findings == []
 
 
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.name)
@@ -81,7 +81,7 @@ def run_of(reader, folder, n_inputs=200):
 
 
 def test_a_mistake_behind_a_checksum_is_found(tmp_path):
-    findings = run_of(PLANTED, tmp_path)[1].tally.findings
+    findings = run_of(PLANTED, tmp_path)[1].findings
     assert {finding.detail.partition(":")[0] for finding in findings} == {"IndexError"}
 
 
