@@ -82,7 +82,7 @@ def made(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("made")
     images = folder / "scenes"
     shutil.copytree(scenes, images)
-    (images / "grass" / "broken.png").write_bytes(b"no picture")
+    (images / "grass" / "broken.png").write_bytes(b"not an image")
     (images / "brick" / "[bold] 1.png").write_bytes(b"")
     found = Made(
         images,

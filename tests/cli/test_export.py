@@ -51,8 +51,8 @@ def test_a_unit_that_is_unknown_is_told(bowsaw, made):
         assert found.code == ParameterError.exit_code
         assert f"the scale of {name} is unknown. Set it with" in found.complaint
         # The remedy works for the foreign file, and for ours that was made of it without a scale.
-        bowsaw("convert", name, "told.npz", "--scale", 512)
-        [line] = bowsaw("export", "told.npz", "-o", "a.onnx", "--coding", "soft").lines()
+        bowsaw("convert", name, "scaled.npz", "--scale", 512)
+        [line] = bowsaw("export", "scaled.npz", "-o", "a.onnx", "--coding", "soft").lines()
         assert line.endswith("of which a norm of 1 is 512")
         bowsaw("convert", "words.npy", "words.npz")
 

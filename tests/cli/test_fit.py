@@ -1,4 +1,4 @@
-"""``bowsaw fit`` is the estimator, and recognises as ``bowsaw evaluate`` tells."""
+"""``bowsaw fit`` is the estimator, and has the accuracy that ``bowsaw evaluate`` reports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bowsaw.formats.classifier import load_classifier
 @pytest.mark.parametrize(
     "flags", [(), ("--coding", "soft", "--perplexity", 3)], ids=["hard", "soft"]
 )
-def test_it_recognises_as_evaluate_tells(bowsaw, made, parts, flags):
+def test_it_recognises_as_evaluate_reports(bowsaw, made, parts, flags):
     words = ("fit", made.book, made.store, "--part", "train", *parts, *flags, "-o", "a.safetensors")
     [line] = bowsaw(*words).lines()
-    told = bowsaw("evaluate", made.store, "--codebook", made.book, *parts, *flags, "--json")
-    (cell,) = json.loads(told.out)["cells"]
+    found = bowsaw("evaluate", made.store, "--codebook", made.book, *parts, *flags, "--json")
+    (cell,) = json.loads(found.out)["cells"]
     record = {**cell["results"]["sqrt"], "sharpness": cell["sharpness"]}
     store, model = Store(made.store), load_classifier("a.safetensors")
     test = store.split(codebook=10, train=10).test
