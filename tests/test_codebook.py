@@ -32,9 +32,6 @@ def rows_by_id(book):
     return dict(zip(book.ids.tolist(), book.words.tolist(), strict=True))
 
 
-# -- pruning ---------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 7), unique=True, min_size=1), st.data())
 def test_ids_name_the_same_words_through_any_pruning(kept, data):
     random = np.random.default_rng(0)
@@ -82,9 +79,6 @@ def test_a_codebook_needs_a_word(book):
         book.without(book.ids)
     with pytest.raises(ParameterError, match=r"words is empty.*Keep a word"):
         book.only([])
-
-
-# -- a value ---------------------------------------------------------------------------------------
 
 
 def test_a_codebook_is_a_copy_that_cannot_be_written():
@@ -155,9 +149,6 @@ def test_ids_are_distinct_integers_one_per_word(ids):
         Codebook([[0.0], [1.0]], ids)
     with pytest.raises(ParameterError, match=r"metric must be one of .'euclidean'.; got 'cosine'"):
         Codebook([[0.0]], metric="cosine")
-
-
-# -- words for bags --------------------------------------------------------------------------------
 
 
 def test_words_take_the_units_of_the_bags(book):

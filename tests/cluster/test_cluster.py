@@ -60,9 +60,6 @@ def lonely_worker(before: str = ""):
             worker.wait()
 
 
-# -- maps ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n_items", "homes"), [(0, False), (1, True), (40, False), (40, True)])
 def test_results_come_in_the_order_of_the_items(client, n_items, homes):
     read = []
@@ -91,9 +88,6 @@ def test_a_map_that_is_closed_takes_its_blocks_back(client, leaves_nothing):
     # leaves_nothing asserts at the end that the scheduler knows of no block any more.
     with closing(Cluster(client).ordered_map(time.sleep, iter([0.01] * 500))) as results:
         assert next(results) is None
-
-
-# -- schedulers ------------------------------------------------------------------------------------
 
 
 def test_a_scheduler_that_is_not_there_is_reported_soon(nowhere, monkeypatch):
@@ -132,9 +126,6 @@ def test_an_address_is_connected_to_and_left_again(client):
 def test_errors_of_dask_are_reported_in_one_line(client, error, message):
     with pytest.raises(ClusterError, match=message), Cluster(client)._translate_errors():
         raise error
-
-
-# -- workers ---------------------------------------------------------------------------------------
 
 
 def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
@@ -194,9 +185,6 @@ class Unknown:
 def test_a_worker_without_a_module_is_reported(client):
     with pytest.raises(ClusterError, match=r"cannot import what it needs.*a_module_that"):
         list(Cluster(client).ordered_map(operator.neg, [Unknown()]))
-
-
-# -- the command line ------------------------------------------------------------------------------
 
 
 def test_the_commands_write_the_same_files(client, scenes, tmp_path, monkeypatch, capsys):

@@ -28,9 +28,6 @@ def result(fitted):
     )
 
 
-# -- words -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("dtype", "sample"), [("uint8", None), ("float32", 150_000)])
 def test_the_words_are_the_same_to_the_bit(client, stores, dtype, sample):
     bags = stores[dtype].bags
@@ -104,9 +101,6 @@ def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_
     assert len(n_saved) == 2
 
 
-# -- histograms ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("dtype", "coding"), [("uint8", "hard"), ("float32", "soft")])
 def test_the_histograms_are_the_same_to_the_bit(client, stores, dtype, coding, monkeypatch):
     monkeypatch.setattr("bowsaw.parallel.dask.LEAST_BLOCK", 3)
@@ -126,9 +120,6 @@ def test_a_sharpness_is_chosen_alike(client, stores):
     here = bs.BagOfWords(book, coding="soft", sharpness="auto", n_jobs=1)
     there = clone(here).set_params(parallel=client)
     assert here.fit(bags, y).sharpness_ == there.fit(bags, y).sharpness_
-
-
-# -- what a cluster is not for ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ def book():
     return Codebook(WORDS, [7, 3, 12, 0])
 
 
-# -- identities ------------------------------------------------------------------------------------
-
-
 @CODINGS
 def test_permuting_words_permutes_columns(bags, random, coding):
     # No ties: among equally near words the first wins, and that is another after a permutation.
@@ -82,19 +79,6 @@ def test_units_do_not_matter(random, coding):
 
 
 @CODINGS
-def test_a_row_depends_on_its_bag_alone(random, coding):
-    bags = Bags.from_list([random.normal(size=(n, 8)) for n in (600, 0, 1, 40)])
-    coder = BagOfWords(random.normal(size=(30, 8)), coding=coding)
-    with pytest.warns(UserWarning, match="1 of 4 bags have no descriptors; their rows are zero"):
-        together = coder.transform(bags)
-    assert not together[1].any()
-    for i in (0, 2, 3):
-        np.testing.assert_array_equal(coder.transform(bags[i : i + 1]), together[i : i + 1])
-        np.testing.assert_array_equal(coder.transform([bags[i]]), together[i : i + 1])
-    assert coder.transform([]).shape == (0, 30)
-
-
-@CODINGS
 def test_other_descriptors_are_refused(book, coding):
     coder = BagOfWords(book, coding=coding)
     for method in (coder.transform, coder.fit):
@@ -105,29 +89,23 @@ def test_other_descriptors_are_refused(book, coding):
         described.transform(Bags(np.zeros((1, 2)), description={"name": "b"}))
 
 
-# -- output ----------------------------------------------------------------------------------------
-
-
 @CODINGS
-def test_rows_go_into_a_memory_map(bags, book, coding, tmp_path):
+def test_rows_go_into_a_memory_map_of_their_shape(bags, book, coding, tmp_path):
     coder = BagOfWords(book, coding=coding)
     out = np.lib.format.open_memmap(tmp_path / "h.npy", "w+", np.float32, shape=(10, 4))
     assert coder.transform_into(bags, out[3:7]).shape == (4, 4)
     out.flush()
     np.testing.assert_array_equal(np.load(tmp_path / "h.npy")[3:7], coder.transform(bags))
     assert not np.load(tmp_path / "h.npy")[[0, 1, 2, 7, 8, 9]].any()
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (4,), (5, 4)])
-def test_output_of_another_shape_or_dtype_is_refused(bags, book, shape):
     # The kernels do not check: a smaller array was written past its end.
-    with pytest.raises(ParameterError, match=r"out must be float32 of shape \(4, 4\)"):
-        BagOfWords(book).transform_into(bags, np.zeros(shape, np.float32))
+    for shape in ((4, 3), (3, 4), (4,), (5, 4)):
+        with pytest.raises(ParameterError, match=r"out must be float32 of shape \(4, 4\)"):
+            coder.transform_into(bags, np.zeros(shape, np.float32))
     with pytest.raises(ParameterError, match="got float64"):
-        BagOfWords(book).transform_into(bags, np.zeros((4, 4)))
+        coder.transform_into(bags, np.zeros((4, 4)))
 
 
-def test_chunks_and_arrays_equal_transform(bags, book, monkeypatch):
+def test_chunks_arrays_and_single_bags_equal_transform(bags, book, monkeypatch):
     monkeypatch.setattr("bowsaw.coding.bag_of_words.CHUNK_BAGS", 3)
     expected = BagOfWords(book).transform(bags)
     chunks = list(BagOfWords(book).transform_chunks(bags))
@@ -135,12 +113,14 @@ def test_chunks_and_arrays_equal_transform(bags, book, monkeypatch):
     np.testing.assert_array_equal(np.concatenate([rows for _, rows in chunks]), expected)
     with config_context(transform_output="pandas"):
         np.testing.assert_array_equal(coded(bags, book, "hard", 40.0), expected)
+    for i in range(4):
+        np.testing.assert_array_equal(BagOfWords(book).transform([bags[i]])[0], expected[i])
+    with pytest.warns(UserWarning, match="1 of 2 bags have no descriptors; their rows are zero"):
+        assert not BagOfWords(book).transform([[], bags[0]])[0].any()
+    assert BagOfWords(book).transform([]).shape == (0, 4)
 
 
-# -- fit -------------------------------------------------------------------------------------------
-
-
-def test_a_given_codebook_needs_no_fit(bags, book):
+def test_a_given_codebook_needs_no_fit_and_a_learned_one_is_its_estimators(bags, book):
     coder = BagOfWords(book, coding="soft", sharpness=7)
     unfitted = coder.transform(bags)
     assert coder.sharpness_in_use() == 7
@@ -148,9 +128,6 @@ def test_a_given_codebook_needs_no_fit(bags, book):
     np.testing.assert_array_equal(coder.fit(bags).transform(bags), unfitted)
     assert coder.codebook_ is book
     assert coder.sharpness_ == 7
-
-
-def test_a_learned_codebook_is_that_of_its_estimator(bags):
     learner = KMeansCodebook(n_words=3, random_state=4)
     coder = BagOfWords(learner).fit(bags)
     assert coder.codebook_ == KMeansCodebook(n_words=3, random_state=4).fit(bags).codebook_
@@ -211,6 +188,7 @@ def test_auto_finds_a_planted_sharpness(gaps, best):
         scores.append(RidgeClassifierCV(alphas=ridges).fit(np.sqrt(codes), y).best_score_)
     assert np.argmax(scores) == SHARPNESS_GRID.index(best)
     assert coder.sharpness_ == best
+    assert ", ".join(f"{value:g}" for value in SHARPNESS_GRID) in BagOfWords.__doc__
 
 
 def test_auto_needs_matching_labels(bags, book):
@@ -229,13 +207,6 @@ def test_hard_coding_needs_neither_labels_nor_a_sharpness(bags, book):
     for options in ({"sharpness": "auto"}, {"perplexity": 2.0}):
         np.testing.assert_array_equal(BagOfWords(book, **options).transform(bags), expected)
         np.testing.assert_array_equal(BagOfWords(book, **options).fit_transform(bags), expected)
-
-
-def test_the_grid_is_documented():
-    assert ", ".join(f"{value:g}" for value in SHARPNESS_GRID) in BagOfWords.__doc__
-
-
-# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

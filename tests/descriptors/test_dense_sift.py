@@ -46,9 +46,6 @@ def assert_equals_twin(grey, **parameters):
     assert (away != 0).sum() <= away.size / 100
 
 
-# -- the twin -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("patch", "step"),
     [
@@ -183,9 +180,6 @@ def test_values_that_do_not_fit_a_byte_are_clipped():
     np.testing.assert_allclose(values[lit], 3**-0.5, rtol=1e-6)
     assert stored[lit].tolist() == [255] * 3
     assert stored.sum() == 3 * 255
-
-
-# -- what must not matter -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("patch", [8, 20])

@@ -8,9 +8,6 @@ import cv2
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.checkpoint import short_digest
@@ -40,9 +37,6 @@ def folder(tmp_path):
 
 def files(folder, names):
     return [str(folder / f"{name}.png") for name in names]
-
-
-# -- sources --------------------------------------------------------------------------------------
 
 
 def test_paths_and_arrays_give_the_same(folder):
@@ -84,9 +78,6 @@ def test_any_number_of_threads_gives_the_same():
         bs.DenseSift(n_jobs=0).transform(greys)
 
 
-# -- files that cannot be used --------------------------------------------------------------------
-
-
 def test_a_bad_file_raises_and_is_named(folder):
     with pytest.raises(ImageError, match=r"b\.png: not an image") as caught:
         bs.DenseSift().transform(files(folder, "abcd"))
@@ -114,9 +105,6 @@ def test_an_image_smaller_than_a_patch():
         assert bs.DenseSift(on_error="empty").transform(greys).counts.tolist() == [1, 0]
 
 
-# -- what bags know -------------------------------------------------------------------------------
-
-
 def test_digests_name_the_content(folder):
     names = files(folder, "aca")
     bags = bs.DenseSift().transform(names)
@@ -140,9 +128,6 @@ def test_the_description_defines_the_values_and_not_how_they_are_stored():
     np.testing.assert_allclose(histograms[0], histograms[1], atol=0.1)
 
 
-# -- an estimator ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -163,39 +148,6 @@ def test_parameters_out_of_range(parameters, message):
         with pytest.raises(ParameterError, match=message):
             use()
     assert vars(extractor) == before
-
-
-# -- in a pipeline --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def some(scenes):
-    """Twenty training and ten test images per class; paths and labels of both."""
-    found = bs.ImageFolder(scenes)
-    rank = np.arange(len(found.paths)) % 144
-    train, test = np.flatnonzero(rank < 20), np.flatnonzero((rank >= 100) & (rank < 110))
-    paths = np.array(found.paths)
-    return paths[train], found.y[train], paths[test], found.y[test]
-
-
-@pytest.fixture(scope="module")
-def book(some):
-    bags = bs.DenseSift().transform(some[0])
-    return bs.KMeansCodebook(n_words=30, random_state=0).fit(bags).codebook_
-
-
-def test_a_pipeline_on_paths_and_on_arrays(some, book):
-    train, y_train, test, y_test = some
-    pipeline = make_pipeline(bs.DenseSift(), bs.BagOfWords(codebook=book), LinearSVC(C=10))
-    on_paths = clone(pipeline).fit(train, y_train)
-    assert on_paths.score(test, y_test) > 0.7
-    arrays = [[cv2.imread(path, cv2.IMREAD_GRAYSCALE) for path in paths] for paths in (train, test)]
-    on_arrays = clone(pipeline).fit(arrays[0], y_train)
-    np.testing.assert_array_equal(on_paths.predict(test), on_arrays.predict(arrays[1]))
-    table = pipeline[:2].set_output(transform="pandas").fit_transform(test)
-    assert table.shape == (30, 30)
-    assert list(table.columns) == list(pipeline[:2].get_feature_names_out())
-    assert table.columns[29] == "word0029"
 
 
 def test_bags_stay_bags_with_any_output_of_scikit_learn():

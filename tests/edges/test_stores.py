@@ -32,9 +32,6 @@ def content(path):
     return dump, [file.read_bytes() for file in sorted(path.rglob("*.npy"))]
 
 
-# -- parts that are missing ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["catalog.sqlite", "shards/00000.npy", "positions/00000.npy"])
 def test_each_file_missing_or_cut_is_refused_and_extracting_again_mends_it(place, made_once, name):
     whole = content(made_once.store)
@@ -89,9 +86,6 @@ if sys.platform != "win32":  # where links need no privilege
         (tmp_path / "run.json").symlink_to(tmp_path / "nowhere")
         assert main(["report", str(tmp_path)]) == FormatError.exit_code
         assert "has no run.json" in capfd.readouterr().err
-
-
-# -- times -----------------------------------------------------------------------------------------
 
 
 def test_times_of_files_and_a_clock_that_is_set_back_change_nothing(place, monkeypatch):

@@ -50,9 +50,6 @@ def run(tmp_path):
     return run
 
 
-# -- what is written -----------------------------------------------------------------------------
-
-
 @settings(max_examples=20)
 @given(
     counts=st.lists(st.none() | st.integers(0, 9), min_size=3, max_size=12),
@@ -158,9 +155,6 @@ def test_parameters_are_checked_before_anything_is_made(images, tmp_path):
     assert not path.exists()
 
 
-# -- images that cannot be used ------------------------------------------------------------------
-
-
 def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images, run, tmp_path):
     with pytest.raises(ImageError) as caught:
         run(strict=True)
@@ -168,9 +162,6 @@ def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images
     with pytest.raises(StoreError, match="unfinished: 3 of 12 images"):
         Store(tmp_path / "test.store")
     assert run() == run("fresh.store")
-
-
-# -- running again -------------------------------------------------------------------------------
 
 
 def count_described(calls: list[int]):
@@ -250,9 +241,6 @@ def test_missing_and_damaged_shards_are_redone(images, run, tmp_path):
         assert run() == first
 
 
-# -- other parameters ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "difference"),
     [
@@ -285,9 +273,6 @@ def test_a_folder_with_other_files_is_not_taken_for_a_store(images, run, tmp_pat
     for path in (mine[0], mine[0] / "inside"):
         with pytest.raises(StoreError, match="cannot become a store"):
             run(path)
-
-
-# -- interruptions (see also test_killing.py) ----------------------------------------------------
 
 
 @pytest.mark.parametrize(("error", "n_jobs"), [(KeyboardInterrupt, 1), (MemoryError, 2)])
@@ -338,9 +323,6 @@ if sys.platform != "win32":
         files = sorted(p.name for p in (tmp_path / "test.store").rglob("*.npy*"))
         assert files == ["00000.npy", "00000.npy"]
         assert run() == run("fresh.store")
-
-
-# -- two at once ---------------------------------------------------------------------------------
 
 
 def test_a_second_writer_is_refused_at_once(images, run, tmp_path):

@@ -49,9 +49,6 @@ def names(path):
     return sorted(p.name for p in path.parent.iterdir())
 
 
-# -- there and back --------------------------------------------------------------------------------
-
-
 def test_what_was_written_is_read(path):
     write(path)
     found = read_histograms(path)
@@ -71,9 +68,6 @@ def test_any_shape_can_be_written(path, shape):
     about = {"y": [0] * shape[0], "classes": ["a"], "paths": ["p"] * shape[0], "metadata": {}}
     write(path, rows, about | {"words": range(shape[1])})
     np.testing.assert_array_equal(read_histograms(path).histograms, rows)
-
-
-# -- going on --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stop_at", [2, 6])
@@ -165,9 +159,6 @@ def test_rows_that_cannot_be_read_are_not_used(path):
         np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
 
 
-# -- a full disk -----------------------------------------------------------------------------------
-
-
 if sys.platform != "win32":
     from tests.cli.terminal import no_file_larger_than
 
@@ -196,9 +187,6 @@ def test_a_disk_that_fills_up_at_the_end_keeps_the_rows(path, monkeypatch):
     assert not path.exists()
     assert write(path) == 7
     np.testing.assert_array_equal(read_histograms(path).histograms, ROWS)
-
-
-# -- what is not one -------------------------------------------------------------------------------
 
 
 class Trap:

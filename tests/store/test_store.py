@@ -95,9 +95,6 @@ def test_summary_is_json(store):
     assert summary | expected == summary
 
 
-# -- opening -------------------------------------------------------------------------------------
-
-
 def test_opening_and_reading_change_nothing(store):
     def tree():
         return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in store.path.rglob("*")}
