@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import bowsaw as bs
 from reproduction.claims import verdicts
@@ -37,9 +38,9 @@ def main(arguments: Sequence[str] | None = None, study: Study | None = None) -> 
         settings = replace(settings, n_splits=options.splits)
     command = shlex.join(["python", "-m", "reproduction", *given])
 
-    def show(step: object) -> None:
+    def show(step: Any) -> None:
         if sys.stderr.isatty():
-            print(f"{step.n_done} of {step.n_cells} cells", file=sys.stderr)  # type: ignore[attr-defined]
+            print(f"{step.n_done} of {step.n_cells} cells", file=sys.stderr)
 
     run = settings.run(images, options.output, command, show)
     found = verdicts(run)

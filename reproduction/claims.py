@@ -2,10 +2,10 @@
 
 The cells and probes of a run are the only input. The method as published (``paper``) decides; ours
 (``refinement``) is shown beside it. The paper does not say whether its histograms were
-square-rooted, so both kinds decide where both were measured, and a claim that holds for one of
+square-rooted, so both mappings decide where both were measured, and a claim that holds for one of
 them holds partly. Answers compare means over the splits; significance is shown beside them: the
-corrected resampled t-test, two-sided, with Holm's correction over the sizes of a panel. What is not
-in the records is not guessed: a claim is answered on the panels that are there, or "not measured".
+corrected resampled t-test, two-sided, with Holm's correction over the sizes of a panel. A claim is
+answered on the panels that are in the records, or "not measured".
 """
 
 from __future__ import annotations
@@ -30,24 +30,10 @@ Answer = Literal["yes", "no", "partly", "not measured"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say of one claim of the paper.
+    """The answer to one claim of the paper.
 
-    Attributes
-    ----------
-    id : str
-        A short name.
-    claim : str
-        What the paper says, in our words.
-    where : str
-        Where it says so.
-    answer : {"yes", "no", "partly", "not measured"}
-        Whether the records bear it out.
-    summary : str
-        The numbers, in sentences, and the rule that turned them into the answer.
-    header : list of str
-        Names of the table's columns.
-    rows : list of list of str
-        The table.
+    ``answer`` is whether the records support the claim; ``summary`` holds the numbers in sentences
+    and the rule that turned them into the answer; ``header`` and ``rows`` are the table.
     """
 
     id: str
@@ -60,17 +46,7 @@ class Verdict:
 
 
 def together(answers: Iterable[Answer]) -> Answer:
-    """Return the one answer of several cases: theirs where all agree, else partly.
-
-    Cases that were not measured have no say.
-
-    Examples
-    --------
-    >>> together(["yes", "yes"]), together(["yes", "no"]), together(["no", "not measured"])
-    ('yes', 'partly', 'no')
-    >>> together([])
-    'not measured'
-    """
+    """Return the answer of several cases: theirs where all measured ones agree, else partly."""
     different = set(answers) - {"not measured"}
     if not different:
         return "not measured"
@@ -134,18 +110,9 @@ Splits = Mapping[int, float]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods at one place: a size of a panel.
+    """Two methods at one size of a panel: mean accuracies over the splits that both have.
 
-    Attributes
-    ----------
-    panel, size
-        Where.
-    first, second : float
-        Mean accuracies over the splits that both have.
-    n_splits : int
-        How many these are.
-    p : float or None
-        Two-sided, corrected by Holm over the sizes of the panel; None for a single split.
+    ``p`` is two-sided and corrected by Holm over the sizes of the panel; None for a single split.
     """
 
     panel: Panel
@@ -157,24 +124,14 @@ class Pair:
 
     @property
     def difference(self) -> float:
-        """By how much the first is better."""
-        # The last bits of two means are no difference, and must not decide at a rule's edge.
+        """By how much the first is better, without the last bits: they must not decide."""
         return round(self.first - self.second, 9)
 
 
 class Accuracies:
-    """The accuracies of a run, for one mapping of the histograms.
-
-    Parameters
-    ----------
-    cells : iterable of mapping
-        Lines of ``cells.jsonl``.
-    mapping : {"sqrt", "raw"}
-        Which of a cell's results.
-    """
+    """The accuracies of a run's cells for one mapping of the histograms, "sqrt" or "raw"."""
 
     def __init__(self, cells: Iterable[Mapping[str, Any]], mapping: str) -> None:
-        self.mapping = mapping
         self._found: dict[tuple[Panel, str, int], dict[int, float]] = {}
         self._images: dict[Panel, tuple[int, int]] = {}
         for cell in cells:
@@ -205,23 +162,20 @@ class Accuracies:
         """Compare two methods wherever both were measured on the same splits."""
         found = []
         for panel in self.panels:
-            there = [
-                self.pair(
-                    panel,
-                    size,
-                    self.splits(panel, first, size),
-                    self.splits(panel, second, size),
-                )
-                for size in self.sizes(panel, first)
-            ]
-            found += corrected([pair for pair in there if pair is not None])
+            sizes = self.sizes(panel, first)
+            sides = [[self.splits(panel, m, size) for size in sizes] for m in (first, second)]
+            found += self.corrected(panel, sizes, *sides)
         return found
 
-    def pair(self, panel: Panel, size: int, first: Splits, second: Splits) -> Pair | None:
-        """Compare two lists of accuracies on the splits that both have; None where there is none.
+    def corrected(
+        self, panel: Panel, sizes: Iterable[int], first: Iterable[Splits], second: Iterable[Splits]
+    ) -> list[Pair]:
+        """Compare two methods at each size of a panel, with p values corrected for their number."""
+        every = map(partial(self.pair, panel), sizes, first, second)
+        return corrected([pair for pair in every if pair is not None])
 
-        The p value is that of this comparison alone.
-        """
+    def pair(self, panel: Panel, size: int, first: Splits, second: Splits) -> Pair | None:
+        """Compare accuracies on the splits that both have; None where there is none."""
         both = sorted(first.keys() & second.keys())
         if not both:
             return None
@@ -246,7 +200,7 @@ def by_panel(pairs: Iterable[Pair]) -> list[tuple[Panel, list[Pair]]]:
 
 
 def tally(pairs: Sequence[Pair]) -> str:
-    """Tell differences in a phrase: their mean, how many are above 0, how many significant."""
+    """Return differences in a phrase: their mean, how many are above 0, how many significant."""
     n_higher = sum(pair.difference > 0 for pair in pairs)
     text = f"{signed(mean(pair.difference for pair in pairs))} on average, "
     text += f"higher in {n_higher} of {len(pairs)}"
@@ -260,18 +214,12 @@ def tally(pairs: Sequence[Pair]) -> str:
 
 
 def named(panel: Panel) -> str:
-    """Return how a panel is called in a sentence.
-
-    Examples
-    --------
-    >>> named(("15-Scenes", "hard", 1000))
-    '15-Scenes hard 1000'
-    """
-    return f"{panel[0]} {panel[1]} {panel[2]}"
+    """Return a panel's name in a sentence, such as "15-Scenes hard 1000"."""
+    return " ".join(map(str, panel))
 
 
 def scope(pairs: Iterable[Pair]) -> str:
-    """Say on how many panels and splits an answer stands, and what is missing."""
+    """Return how many panels and splits an answer is based on, and what is missing."""
     pairs = list(pairs)
     panels = {pair.panel for pair in pairs}
     counts = [pair.n_splits for pair in pairs]
@@ -308,8 +256,6 @@ CLEAR = 0.01
 TWO_ORDERS, ONE_ORDER = 100, 10
 
 Cells = Sequence[Mapping[str, Any]]
-Decide = Callable[[Sequence[Pair]], Answer]
-Describe = Callable[[Sequence[Pair]], str]
 
 
 @dataclass(frozen=True)
@@ -321,10 +267,10 @@ class _Claim:
     where: str
     first: str
     second: str
-    decide: Decide
-    describe: Describe
+    decide: Callable[[Sequence[Pair]], Answer]
+    describe: Callable[[Sequence[Pair]], str]
     rule: str
-    beside: str | None = "refinement"
+    ours_beside: bool = True
 
     def judge(self, cells: Cells) -> Verdict:
         found = {name: Accuracies(cells, name) for name in MAPPINGS}
@@ -334,47 +280,34 @@ class _Claim:
         header = ["set", "coding", "full words", "words", TITLES[self.first], TITLES[self.second]]
         header += ["difference", "p (Holm)", f"{CALLED[other]}: difference"]
         ours: list[Pair] = []
-        if self.beside is not None:
-            ours = found[chief].pairs(self.beside, self.second)
-            header += [TITLES[self.beside], "difference"]
-        if not pairs[chief]:
-            text = f"The records hold no cell of both methods ({names}) on the same split. "
-            return self._verdict("not measured", text, header, [])
-        text = f"{names[0].upper()}{names[1:]}. "
+        if self.ours_beside:
+            ours = found[chief].pairs("refinement", self.second)
+            header += [TITLES["refinement"], "difference"]
+        text = f"The records hold no cell of both methods ({names}) on the same split. "
+        if pairs[chief]:
+            text = f"{names[0].upper()}{names[1:]}. "
         for name in (chief, other):
             if pairs[name]:
                 text += f"{CALLED[name].capitalize()} histograms say {self.decide(pairs[name])}: "
                 text += f"{tally(pairs[name])}. {self.describe(pairs[name])}"
-        if ours and self.beside is not None:
-            text += (
-                f"Of {TITLES[self.beside]}, {CALLED[chief]} histograms say {self.decide(ours)}: "
-                f"{tally(ours)}. "
-            )
-        text += f"Measured: {scope(pairs[chief])} "
+        if ours and pairs[chief]:
+            text += f"Of {TITLES['refinement']}, {CALLED[chief]} histograms say "
+            text += f"{self.decide(ours)}: {tally(ours)}. "
+        if pairs[chief]:
+            text += f"Measured: {scope(pairs[chief])} "
         raw, beside = ({(p.panel, p.size): p for p in side} for side in (pairs[other], ours))
-        rows = [
-            self._row(pair, raw.get((pair.panel, pair.size)), beside.get((pair.panel, pair.size)))
-            for pair in pairs[chief]
-        ]
+        rows = []
+        for pair in pairs[chief]:
+            row = [*map(str, pair.panel), str(pair.size), share(pair.first), share(pair.second)]
+            there, own = (side.get((pair.panel, pair.size)) for side in (raw, beside))
+            row += [signed(pair.difference), chance(pair.p)]
+            row.append(signed(there.difference if there else None))
+            if self.ours_beside:
+                row += [share(own.first), signed(own.difference)] if own else ["—", "—"]
+            rows.append(row)
         answer = together(self.decide(side) for side in pairs.values() if side)
-        return self._verdict(answer, text, header, rows)
-
-    def _row(self, pair: Pair, other: Pair | None, ours: Pair | None) -> list[str]:
-        row = [pair.panel[0], pair.panel[1], str(pair.panel[2]), str(pair.size)]
-        row += [share(pair.first), share(pair.second), signed(pair.difference), chance(pair.p)]
-        row.append(signed(None if other is None else other.difference))
-        if self.beside is not None and ours is not None:
-            row += [share(ours.first), signed(ours.difference)]
-        elif self.beside is not None:
-            row += [share(None), signed(None)]
-        return row
-
-    def _verdict(
-        self, answer: Answer, text: str, header: list[str], rows: list[list[str]]
-    ) -> Verdict:
-        return Verdict(
-            self.id, self.claim, self.where, answer, f"{text}Rule: {self.rule} {MAPS}", header, rows
-        )
+        summary = f"{text}Rule: {self.rule} {MAPS}"
+        return Verdict(self.id, self.claim, self.where, answer, summary, header, rows)
 
 
 # -- the rules ---------------------------------------------------------------------------------
@@ -444,13 +377,9 @@ def _describe_smaller(pairs: Sequence[Pair]) -> str:
     tiny = _at_most(pairs, TWO_ORDERS)
     if not tiny:
         return f"No size is {TWO_ORDERS} times smaller than its full codebook. "
-    panels = by_panel(tiny)
-    n_better = sum(any(pair.difference > 0 for pair in some) for _, some in panels)
-    best = max(tiny, key=lambda pair: pair.difference)
     return (
-        f"With {TWO_ORDERS} times fewer words or fewer still, better than all words in {n_better} "
-        f"of {len(panels)} panels; the best case is {named(best.panel)} with {best.size} words: "
-        f"{share(best.first)} against {share(best.second)} (p {chance(best.p)}). "
+        f"With {TWO_ORDERS} times fewer words or fewer still, better than all words in "
+        f"{_best_case(tiny, 'with {} words')}"
     )
 
 
@@ -462,13 +391,17 @@ def _merging(pairs: Sequence[Pair]) -> Answer:
 
 
 def _describe_merging(pairs: Sequence[Pair]) -> str:
+    return f"Better than all words at some size in {_best_case(pairs, 'merged into {}')}"
+
+
+def _best_case(pairs: Sequence[Pair], how: str) -> str:
     panels = by_panel(pairs)
     n_better = sum(any(pair.difference > 0 for pair in some) for _, some in panels)
     best = max(pairs, key=lambda pair: pair.difference)
     return (
-        f"Better than all words at some size in {n_better} of {len(panels)} panels; the best "
-        f"case is {named(best.panel)} merged into {best.size}: {share(best.first)} against "
-        f"{share(best.second)} (p {chance(best.p)}). "
+        f"{n_better} of {len(panels)} panels; the best case is {named(best.panel)} "
+        f"{how.format(best.size)}: {share(best.first)} against {share(best.second)} "
+        f"(p {chance(best.p)}). "
     )
 
 
@@ -519,7 +452,7 @@ CLAIMS = (
         _describe_merging,
         f"yes when in more than half of the panels some size is better than all words by {CLEAR} "
         "or more, as means over splits; partly when in fewer or by less; no when none is better.",
-        beside=None,
+        ours_beside=False,
     ),
 )
 """The claims on one method against another, by the paper's order."""
@@ -530,42 +463,57 @@ CLAIMS = (
 SOME = 0.1
 """Share of the places that a coding must win to count as winning in some cases."""
 
+Comparisons = dict[str, dict[str, list[Pair]]]
+"""Pairs by mapping and method."""
+
+
+def _tallies(pairs: Comparisons, mapping: str, methods: Iterable[str]) -> str:
+    there = [m for m in methods if pairs[mapping][m]]
+    return "; ".join(f"{TITLES[m]} {tally(pairs[mapping][m])}" for m in there)
+
+
+def _compared(
+    cells: Cells,
+    compare: Callable[[Accuracies, str], list[Pair]],
+    methods: Sequence[str],
+    deciders: Sequence[str],
+) -> tuple[Comparisons, str, str, str]:
+    """Return pairs by mapping and method, the mapping that is shown, the other, and what lacks."""
+    found = {name: Accuracies(cells, name) for name in MAPPINGS}
+    pairs = {name: {m: compare(found[name], m) for m in methods} for name in MAPPINGS}
+    chief, other = MAPPINGS if any(pairs["sqrt"][m] for m in deciders) else MAPPINGS[::-1]
+    return pairs, chief, other, f"{absent(found[chief].panels)} ".lstrip()
+
 
 def larger_gain(cells: Cells) -> Verdict:
     """Judge whether pruning and merging gain more from the larger full codebook."""
-    found = {name: Accuracies(cells, name) for name in MAPPINGS}
-    methods = ("paper", "bottleneck", "refinement")
-    gains = {name: {m: _gains(found[name], m) for m in methods} for name in MAPPINGS}
-    deciders = ("paper", "bottleneck")
-    chief, other = MAPPINGS if any(gains["sqrt"][m] for m in deciders) else MAPPINGS[::-1]
-    deciding = [pair for method in deciders for pair in gains[chief][method]]
+    methods, deciders = ("paper", "bottleneck", "refinement"), ("paper", "bottleneck")
+    gains, chief, other, missing = _compared(cells, _gains, methods, deciders)
     header = ["set", "coding", "method", "gain from the largest", "gain from the smallest"]
     header += ["difference", "p (Holm)", f"{CALLED[other]}: difference"]
     rows = []
     for method in methods:
-        raw = {pair.panel: pair for pair in gains[other][method]}
+        raw = {pair.panel: pair.difference for pair in gains[other][method]}
         for pair in gains[chief][method]:
-            there = raw.get(pair.panel)
             row = [*pair.panel[:2], TITLES[method], signed(pair.first), signed(pair.second)]
-            row += [signed(pair.difference), chance(pair.p)]
-            rows.append([*row, signed(None if there is None else there.difference)])
-    if not deciding:
-        text = "The records hold no method at the same sizes from two full codebooks. "
-    else:
+            row += [signed(pair.difference), chance(pair.p), signed(raw.get(pair.panel))]
+            rows.append(row)
+    deciding = [[pair for m in deciders for pair in side[m]] for side in gains.values()]
+    text = "The records hold no method at the same sizes from two full codebooks. "
+    if any(deciding):
         text = "Gain (accuracy minus that of all words, mean over sizes) from the largest full "
         text += f"codebook minus that from the smallest, {CALLED[chief]} histograms: "
-        parts = [f"{TITLES[m]} {tally(gains[chief][m])}" for m in methods if gains[chief][m]]
-        text += f"{'; '.join(parts)}. "
-        there_too = [f"{TITLES[m]} {tally(gains[other][m])}" for m in methods if gains[other][m]]
+        text += f"{_tallies(gains, chief, methods)}. "
+        there_too = _tallies(gains, other, methods)
         if there_too:
-            text += f"{CALLED[other].capitalize()} histograms: {'; '.join(there_too)}. "
-        text += f"{absent(found[chief].panels)} ".lstrip()
+            text += f"{CALLED[other].capitalize()} histograms: {there_too}. "
+        text += missing
     return Verdict(
         "larger-gain",
         "Pruning and merging have more effect when they start from an overcomplete codebook: "
         "5000 words instead of 1000.",
         "Section 4.1, Discussion",
-        together(_all_above([p for m in deciders for p in side[m]]) for side in gains.values()),
+        together(_all_above(side) for side in deciding if side),
         f"{text}Rule: yes when the gain of both methods is larger from the largest full codebook "
         "in every set and coding, as means over splits; no when in none; else partly. "
         f"{MAPS}",
@@ -575,8 +523,6 @@ def larger_gain(cells: Cells) -> Verdict:
 
 
 def _all_above(pairs: Sequence[Pair]) -> Answer:
-    if not pairs:
-        return "not measured"
     higher = mean(pair.difference > 0 for pair in pairs)
     return "yes" if higher == 1 else "partly" if higher > 0 else "no"
 
@@ -592,27 +538,20 @@ def _gains(found: Accuracies, method: str) -> list[Pair]:
         sizes = set(found.sizes(large, method)) & set(found.sizes(small, method))
         if large == small or not sizes:
             continue
-        sides = [_gain_by_split(found, panel, method, sizes) for panel in (large, small)]
+        sides = []
+        for panel in (large, small):
+            full = found.splits(panel, "full", 0)
+            by_size = [found.splits(panel, method, size) for size in sizes]
+            whole = sorted(set(full).intersection(*by_size))
+            sides.append({i: mean(one[i] for one in by_size) - full[i] for i in whole})
         pairs.append(found.pair(large, 0, *sides))
     return corrected([pair for pair in pairs if pair is not None])
 
 
-def _gain_by_split(
-    found: Accuracies, panel: Panel, method: str, sizes: Iterable[int]
-) -> dict[int, float]:
-    full = found.splits(panel, "full", 0)
-    by_size = [found.splits(panel, method, size) for size in sizes]
-    whole = set(full).intersection(*by_size)
-    return {i: mean(one[i] for one in by_size) - full[i] for i in sorted(whole)}
-
-
 def neither_coding(cells: Cells) -> Verdict:
     """Judge whether hard and soft coding each win somewhere."""
-    found = {name: Accuracies(cells, name) for name in MAPPINGS}
     methods = ("paper", "refinement", "bottleneck", "full")
-    pairs = {name: {m: _codings(found[name], m) for m in methods} for name in MAPPINGS}
-    chief, other = MAPPINGS if pairs["sqrt"]["paper"] else MAPPINGS[::-1]
-    deciding = pairs[chief]["paper"]
+    pairs, chief, other, missing = _compared(cells, _codings, methods, ["paper"])
     header = ["set", "full words", "words", "method", "soft", "hard", "difference", "p (Holm)"]
     rows = []
     for method in methods:
@@ -620,21 +559,19 @@ def neither_coding(cells: Cells) -> Verdict:
             row = [pair.panel[0], str(pair.panel[2]), str(pair.size), TITLES[method]]
             row += [share(pair.first), share(pair.second), signed(pair.difference)]
             rows.append([*row, chance(pair.p)])
-    if not deciding:
-        text = "The records hold no place where the published method has both codings. "
-    else:
+    text = "The records hold no place where the published method has both codings. "
+    if pairs[chief]["paper"]:
         text = f"Soft minus hard coding, {CALLED[chief]} histograms: "
-        parts = [f"{TITLES[m]} {tally(pairs[chief][m])}" for m in methods if pairs[chief][m]]
-        text += f"{'; '.join(parts)}. "
+        text += f"{_tallies(pairs, chief, methods)}. "
         if pairs[other]["paper"]:
-            found_other = tally(pairs[other]["paper"])
-            text += f"{CALLED[other].capitalize()} histograms: as published {found_other}. "
-        text += f"{absent(found[chief].panels)} ".lstrip()
+            text += f"{CALLED[other].capitalize()} histograms: "
+            text += f"{_tallies(pairs, other, ['paper'])}. "
+        text += missing
     return Verdict(
         "neither-coding",
         "Neither coding dominates: hard and soft coding each do better in certain cases.",
         "Section 4.1, Discussion",
-        together(_each_wins(side["paper"]) for side in pairs.values()),
+        together(_each_wins(side["paper"]) for side in pairs.values() if side["paper"]),
         f"{text}Rule: of the published method, yes when each coding has the higher mean over "
         f"splits in at least {SOME:.0%} of the places (sets, full codebooks and sizes); partly "
         f"when one has it in fewer; no when one never has it. {MAPS}",
@@ -644,8 +581,6 @@ def neither_coding(cells: Cells) -> Verdict:
 
 
 def _each_wins(pairs: Sequence[Pair]) -> Answer:
-    if not pairs:
-        return "not measured"
     soft = mean(pair.difference > 0 for pair in pairs)
     hard = mean(pair.difference < 0 for pair in pairs)
     rarer = min(soft, hard)
@@ -660,13 +595,8 @@ def _codings(found: Accuracies, method: str) -> list[Pair]:
             continue
         soft, hard = ((name, kind, n_words) for kind in ("soft", "hard"))
         sizes = [n_words] if method == "full" else found.sizes(soft, method)
-        there = [
-            found.pair(
-                soft, size, found.splits(soft, method, size), found.splits(hard, method, size)
-            )
-            for size in sizes
-        ]
-        pairs += corrected([pair for pair in there if pair is not None])
+        sides = [[found.splits(panel, method, size) for size in sizes] for panel in (soft, hard)]
+        pairs += found.corrected(soft, sizes, *sides)
     return pairs
 
 
@@ -680,34 +610,14 @@ SETTLED = 0.9
 """Share of the score's rise that must be done for the search to have settled."""
 PUBLISHED_WAY = "uniform, nearest-surviving"
 """Eq. 6 as Algorithm 1 uses it here."""
-
-
+NO_PROBE = 'The records hold no probe "{}". '
 _PARTS = ("error", "limit", "moved")
-_COST_HEADER = [
-    "set",
-    "coding",
-    "transfer",
-    "words kept",
-    "move, ms",
-    "re-coding, ms",
-    "faster",
-    "building, s",
-    "held, MB",
-    "re-coding holds, MB",
-    "space",
-    "L1 error",
-]
+_COST_HEADER = ["set", "coding", "transfer", "words kept", "move, ms", "re-coding, ms", "faster"]
+_COST_HEADER += ["building, s", "held, MB", "re-coding holds, MB", "space", "L1 error"]
 
 
 def _lines(probes: Lines, name: str) -> list[Mapping[str, Any]]:
     return [line for line in probes if line["probe"] == name]
-
-
-def _absent(name: str) -> str:
-    return f'The records hold no probe "{name}". '
-
-
-# -- the search --------------------------------------------------------------------------------
 
 
 def few_iterations(probes: Lines) -> Verdict:
@@ -741,7 +651,7 @@ def few_iterations(probes: Lines) -> Verdict:
                 means = [mean(row[key]) for key in ("score", "recoded_score", "accuracy")]
                 cells = [line["set"], coding, str(row["n_steps"]), *map(share, means)]
                 rows.append([*cells, signed(means[-1] - start)])
-    text = _absent("iterations")
+    text = NO_PROBE.format("iterations")
     if sentences:
         text = f"Accuracy: {'. '.join(sentences)}. "
         about = _lines(probes, "iterations")[0]
@@ -763,9 +673,6 @@ def few_iterations(probes: Lines) -> Verdict:
     )
 
 
-# -- the inference -----------------------------------------------------------------------------
-
-
 def error_falls(probes: Lines) -> Verdict:
     """Judge whether the error of Ψ falls with the descriptors of an image."""
     answers: list[Answer] = []
@@ -783,7 +690,7 @@ def error_falls(probes: Lines) -> Verdict:
             within = errors[-1] <= path[-1]["limit"]
             answers.append("no" if not falls else "yes" if within else "partly")
             sentences.append((errors[0], errors[-1], floor or 0.0, path[-1]["limit"], n_kept))
-    text = _absent("transfer-error")
+    text = NO_PROBE.format("transfer-error")
     if sentences:
         about = _lines(probes, "transfer-error")[0]
         first, last, floors, limits, sizes = map(list, zip(*sentences, strict=True))
@@ -829,9 +736,6 @@ def _floor(path: Sequence[Mapping[str, Any]]) -> float | None:
     return max(0.0, float(np.polyfit(x, y, 1)[1]))
 
 
-# -- the costs ---------------------------------------------------------------------------------
-
-
 def coding_dominates(probes: Lines) -> Verdict:
     """Judge whether coding takes most of an image's time."""
     answers: list[Answer] = []
@@ -849,7 +753,7 @@ def coding_dominates(probes: Lines) -> Verdict:
             if row["full"]:
                 answers.append("yes" if coding > 0.5 else "no")
             shares_of.setdefault(row["n_words"], []).append(coding)
-    text = _absent("cost-shares")
+    text = NO_PROBE.format("cost-shares")
     if shares_of:
         shares = [
             f"{between(shares_of[n], '{:.0%}'.format)} with {n} words" for n in sorted(shares_of)
@@ -892,7 +796,7 @@ def brute_force(probes: Lines) -> Verdict:
             if row["transfer"] == ("uniform" if row["coding"] == "hard" else "exact"):
                 quicker.append(speed > 1)
                 smaller.append(space < 1)
-    text = _absent("brute-force")
+    text = NO_PROBE.format("brute-force")
     if ratios:
         about = _lines(probes, "brute-force")[0]
         parts = []
@@ -927,37 +831,8 @@ def brute_force(probes: Lines) -> Verdict:
 # -- all claims --------------------------------------------------------------------------------
 
 
-def _by_cells(judge: Callable[[Cells], Verdict], run: Run) -> Verdict:
-    return judge(run.cells)
-
-
-def _by_probes(judge: Callable[[Lines], Verdict], run: Run) -> Verdict:
-    return judge(run.probes)
-
-
-JUDGES: tuple[Callable[[Run], Verdict], ...] = (
-    *(partial(_by_cells, claim.judge) for claim in CLAIMS),
-    partial(_by_cells, larger_gain),
-    partial(_by_cells, neither_coding),
-    partial(_by_probes, few_iterations),
-    partial(_by_probes, error_falls),
-    partial(_by_probes, coding_dominates),
-    partial(_by_probes, brute_force),
-)
-"""What judges each claim, in the order of the verdicts."""
-
-
 def verdicts(run: Run) -> list[Verdict]:
     """Return a verdict for each claim of the paper, in a fixed order.
-
-    Parameters
-    ----------
-    run : Run
-        The records, as ``read_run`` returns them.
-
-    Returns
-    -------
-    list of Verdict
 
     Examples
     --------
@@ -966,4 +841,6 @@ def verdicts(run: Run) -> list[Verdict]:
     >>> len(found), {verdict.answer for verdict in found}
     (10, {'not measured'})
     """
-    return [judge(run) for judge in JUDGES]
+    by_cells = (*(claim.judge for claim in CLAIMS), larger_gain, neither_coding)
+    by_probes = (few_iterations, error_falls, coding_dominates, brute_force)
+    return [judge(run.cells) for judge in by_cells] + [judge(run.probes) for judge in by_probes]

@@ -78,20 +78,8 @@ class Study:
     ) -> Run:
         """Measure panels and probes into a folder; a run that is there continues.
 
-        Parameters
-        ----------
-        images : mapping of str to str
-            The folders of the benchmarks, by their keys in ``SETS``.
-        folder : Path
-            The run's folder.
-        command : str
-            The command for ``run.json``.
-        on_cell : callable, optional
-            Called after each cell, as in ``bowsaw.compare``.
-
-        Returns
-        -------
-        Run
+        ``images`` holds the folders of the benchmarks by their keys in ``SETS``; ``command`` goes
+        to ``run.json``; ``on_cell`` is called after each cell, as in ``bowsaw.compare``.
         """
         work = folder / "work"
         work.mkdir(parents=True, exist_ok=True)
@@ -108,25 +96,14 @@ class Study:
         for n_steps in dict.fromkeys(map(steps_for, self.sizes)):
             start = bs.RandomSubset(None)
             refinement = bs.Refinement(None, start=start, n_steps=n_steps, n_folds=0)
+            options |= {"methods": {"refinement": refinement, **dict.fromkeys(METHODS)}}
+            sizes = [size for size in self.sizes if steps_for(size) == n_steps]
             bs.compare(
-                collections,
-                folder,
-                methods={"refinement": refinement, **dict.fromkeys(METHODS)},
-                sizes=[size for size in self.sizes if steps_for(size) == n_steps],
-                n_words=self.n_words,
-                coding=CODINGS,
-                **options,
+                collections, folder, sizes=sizes, n_words=self.n_words, coding=CODINGS, **options
             )
         if CITED_WORDS in self.n_words:
-            bs.compare(
-                collections,
-                folder,
-                methods=CITED,
-                sizes=self.sizes,
-                n_words=CITED_WORDS,
-                coding="hard",
-                **options,
-            )
+            options |= {"methods": CITED, "sizes": self.sizes}
+            bs.compare(collections, folder, n_words=CITED_WORDS, coding="hard", **options)
         measure_probes(folder, [self._probed(collection, folder) for collection in collections])
         return bs.read_run(folder)
 

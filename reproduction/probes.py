@@ -19,6 +19,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def transfer_error(
     }
     if len(split.codebook):
         learn_from = probed.bags("codebook")
-        options = {"n_samples": n_samples, "n_jobs": probed.n_jobs}
+        options: Row = {"n_samples": n_samples, "n_jobs": probed.n_jobs}
         ways["empirical"] = EmpiricalState(book, full[-1], learn_from=learn_from, **options)
     rows = []
     for n_kept in sorted({min(n, book.n_words - 1) for n in kept}, reverse=True):
@@ -204,31 +205,19 @@ def transfer_error(
                 n_each = np.minimum(bags.counts, n)[:, None]
                 error = np.abs(f @ matrix - recoded).sum(axis=1)
                 limit = np.sqrt(np.maximum(f @ spread, 0) / n_each).sum(axis=1)
-                rows.append(
-                    {
-                        "way": name,
-                        "n_kept": n_kept,
-                        "n_descriptors": float(n_each.mean()),
-                        "error": float(error.mean()),
-                        "limit": float(limit.mean()),
-                        "moved": float(f[:, pruned].sum(axis=1).mean()),
-                    }
-                )
+                means = {"error": error, "limit": limit, "moved": f[:, pruned].sum(axis=1)}
+                about = {"way": name, "n_kept": n_kept, "n_descriptors": float(n_each.mean())}
+                rows.append(about | {key: float(value.mean()) for key, value in means.items()})
     about = {"full_words": book.n_words, "n_images": len(chosen), "n_samples": n_samples}
     return {**about, "rows": rows}
 
 
 def _histograms(
-    codes: NDArray[np.int32],
-    ranks: NDArray[np.int64],
-    n: int,
-    offsets: NDArray[np.int64],
-    n_words: int,
+    codes: NDArray[Any], ranks: NDArray[Any], n: int, offsets: NDArray[Any], n_words: int
 ) -> NDArray[np.float64]:
     """Return the histograms of the descriptors of rank below ``n``, ``(n_bags, n_words)``."""
-    n_bags = len(offsets) - 1
+    n_bags, taken = len(offsets) - 1, ranks < n
     bag = np.repeat(np.arange(n_bags), np.diff(offsets))
-    taken = ranks < n
     places = bag[taken] * n_words + codes[taken]
     table = np.bincount(places, minlength=n_bags * n_words).reshape(n_bags, n_words)
     shares: NDArray[np.float64] = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -261,7 +250,7 @@ def cost_shares(probed: ProbedSplit, *, small: int = 50, n_timed: int = 20) -> R
         for coding in ("hard", "soft"):
             coder = bs.BagOfWords(book, coding=coding, sharpness=SHARPNESS, n_jobs=1)
             pooling = _pooling(bags, book, coding)
-            both = _best(lambda coder=coder: coder.transform(bags)) / len(bags)
+            both = _best(partial(coder.transform, bags)) / len(bags)
             rows.append(
                 {
                     "coding": coding,

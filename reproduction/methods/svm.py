@@ -48,8 +48,6 @@ class SvmRanking(Selector):
     ----------
     word_scores_ : ndarray of float64, shape (n_words,)
         Sum of the squared weights of each word, in the order of the codebook.
-    order_ : ndarray of int64, shape (n_kept,)
-        The kept words (ids), best first.
 
     Examples
     --------
@@ -90,11 +88,10 @@ class SvmRanking(Selector):
             weights = _machine_weights(rows, labels, cost)
         self.word_scores_ = np.square(weights).sum(axis=0)
         best = np.argsort(-self.word_scores_, kind="stable")[:n_kept]
-        self.order_ = codebook.ids[best]
         about = {"n_kept": n_kept, "coding": self.coding, "C": cost, "recode": bool(self.recode)}
         if self.recode:
             return self._subset(codebook, best, parameters=about)
-        return Selection(self.name, "full", codebook, kept=self.order_, parameters=about)
+        return Selection(self.name, "full", codebook, kept=codebook.ids[best], parameters=about)
 
 
 def _machine_weights(

@@ -77,24 +77,6 @@ def test_the_first_threshold_is_presence_and_the_others_cut_what_is_present():
     assert not sides[1].any()
 
 
-def test_copies_of_a_word_are_not_taken_while_others_help():
-    # Words 0 and 1 are copies that show class 0; word 2 shows class 1. After word 0, its copy has
-    # nothing to add.
-    labels = np.repeat([0, 1, 2], 6)
-    present = np.stack([labels == 0, labels == 0, labels == 1], axis=1).astype(np.float32)
-    taken, _ = boost(stump_sides(present, 1), labels, 3)
-    assert taken[:2].tolist() in ([0, 2], [2, 0])
-
-
-def test_columns_are_those_of_the_full_histogram_in_the_order_of_the_rounds():
-    boosted = BoostedStumps(BOOK, 4).fit(BAGS, LABELS)
-    assert boosted.selection_.codes_with == "full"
-    full = bs.BagOfWords(BOOK).transform(BAGS)
-    np.testing.assert_array_equal(
-        boosted.transform(BAGS), full[:, BOOK.positions(boosted.selection_.kept)]
-    )
-
-
 @pytest.mark.parametrize("wrong", [0, 65, 2.0])
 def test_thresholds_are_integers(wrong):
     with pytest.raises(ParameterError, match="n_thresholds must be an integer from 1 to 64"):

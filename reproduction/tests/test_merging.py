@@ -12,7 +12,7 @@ from sklearn.base import clone
 import bowsaw as bs
 from bowsaw.errors import DataError
 from reproduction.methods import SeparabilityMerging, WinnMerging
-from reproduction.methods.separability import scatter_matrices, separability_tree
+from reproduction.methods.separability import separability_tree
 from reproduction.methods.winn import likelihood_tree, log_bayes_factor
 
 
@@ -98,14 +98,6 @@ def test_the_selector_merges_the_words_of_a_codebook(selector, n_kept, groups):
 
 
 # -- separability --------------------------------------------------------------------------------
-
-
-def test_scatters_are_those_of_the_definition():
-    histograms, labels = data(2, 6)
-    between, total = scatter_matrices(histograms, labels)
-    np.testing.assert_allclose(total, np.cov(histograms.T, bias=True), atol=1e-15)
-    means = np.array([histograms[labels == c].mean(axis=0) for c in labels])
-    np.testing.assert_allclose(between, np.cov(means.T, bias=True), atol=1e-15)
 
 
 def test_histograms_that_are_alike_are_refused():

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from reproduction.probes import (
 )
 
 CLASSES = ("bow", "saw", "tree")
-STEPS: dict[str, Any] = {"size": 8, "steps": (0, 4, 9), "soft_steps": (0, 5), "n_starts": 2}
-COUNTS: dict[str, Any] = {"kept": (20, 6), "counts": (10, 20), "n_images": 9}
 
 
 def probed_split(bags, y, n_words, codebook, train):
@@ -60,12 +57,12 @@ def probed():
 
 @pytest.fixture(scope="module")
 def searched(probed):
-    return iterations(probed, **STEPS)
+    return iterations(probed, size=8, steps=(0, 4, 9), soft_steps=(0, 5), n_starts=2)
 
 
 @pytest.fixture(scope="module")
 def moved(probed):
-    return transfer_error(probed, **COUNTS)
+    return transfer_error(probed, kept=(20, 6), counts=(10, 20), n_images=9)
 
 
 def test_each_probe_is_one_line_and_is_measured_once(probed, tmp_path, monkeypatch):
@@ -122,15 +119,8 @@ def test_accuracy_is_that_of_the_protocol(probed, searched, coding, tmp_path):
     row = next(r for r in searched["rows"] if r["coding"] == coding and r["n_steps"] > 3)
     search = bs.Annealing.paper(probed.smallest, 8, coding=coding, random_state=0, n_jobs=1)
     search.set_params(n_steps=row["n_steps"]).fit(probed.bags("train"), probed.y("train"))
-    found = bs.evaluate(
-        probed.collection,
-        tmp_path,
-        codebook=search.codebook_,
-        n_splits=1,
-        coding=coding,
-        sharpness=SHARPNESS,
-        n_jobs=1,
-    )
+    options = {"coding": coding, "sharpness": SHARPNESS, "n_splits": 1, "n_jobs": 1}
+    found = bs.evaluate(probed.collection, tmp_path, codebook=search.codebook_, **options)
     (cell,) = found.cells
     assert row["accuracy"][0] == cell["results"]["sqrt"]["accuracy"]
 
@@ -169,9 +159,7 @@ def test_every_transfer_is_measured_at_every_count(probed, moved):
     chosen = np.linspace(0, len(probed.split.train) - 1, 9).astype(int)
     assert counts == [10.0, 20.0, pytest.approx(probed.bags("train").counts[chosen].mean())]
     assert all(0 <= row["error"] <= 2 * row["moved"] + 1e-9 for row in moved["rows"])
-
-
-def test_counts_that_few_images_reach_are_left_out(probed):
+    # Counts that few images reach are left out.
     found = transfer_error(probed, kept=(6,), counts=(10, 39, 400))
     train = probed.bags("train").counts
     assert 30 < np.median(train) < 39

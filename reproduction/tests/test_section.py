@@ -7,15 +7,8 @@ from reproduction.section import claim_cards
 
 
 def test_claims_carry_their_answer_in_words():
-    verdict = Verdict(
-        "yang",
-        "Better than <Yang>",
-        "Section 4",
-        "not measured",
-        "0 of 1. Rule: yes if all.",
-        ["a"],
-        [],
-    )
+    text = ("Better than <Yang>", "Section 4", "not measured", "0 of 1. Rule: yes if all.")
+    verdict = Verdict("yang", *text, ["a"], [])
     (card,) = read(claim_cards([verdict])).all("article")
     assert card.one("p", class_="answer-word").text == "Not measured"
     assert card.one("h3").text == "1. Better than <Yang>"
