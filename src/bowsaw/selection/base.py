@@ -155,9 +155,10 @@ class SharedCodes:
     A selector that shares them finds the same words as one that is fitted alone.
     """
 
-    def __init__(self, codebook: Codebook, bags: Bags) -> None:
+    def __init__(self, codebook: Codebook, bags: Bags, max_bytes: int | None = None) -> None:
         self.codebook = codebook
         self.bags = bags
+        self._max_bytes = max_bytes
         self._histograms: dict[tuple[str, float], NDArray[np.float32]] = {}
         self._states: dict[str, HistogramState] = {}
 
@@ -188,6 +189,8 @@ class SharedCodes:
         given = {"coding": coding, "transfer": transfer, **(options or {})}
         if coding == "soft":
             given["sharpness"] = sharpness
+            if self._max_bytes is not None and transfer == "exact":
+                given.setdefault("max_bytes", self._max_bytes)
         key = canonical_json(json_value(given))
         if key not in self._states:
             how: dict[str, Any] = {**given, "n_jobs": n_jobs, "verbose": verbose}
