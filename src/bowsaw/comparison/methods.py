@@ -45,7 +45,7 @@ class Method:
     title : str
         Its name for readers.
     summary : str
-        One sentence for a newcomer.
+        One sentence of description.
     codes_with : {"pruned", "full"}
         The codebook that a new image is compared with.
     estimator : object or None

@@ -30,6 +30,7 @@ import math
 import re
 from collections.abc import Iterable
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ def write_c_header(
     parts = [
         _head(bow, book, words, descriptors, model),
         _words(book, words, descriptors),
-        _HARD if bow.coding == "hard" else _soft(bow, book),
+        _template("hard") if bow.coding == "hard" else _soft(bow, book),
     ]
     if model is not None:
         parts.append(_classifier(model))
@@ -136,6 +137,10 @@ def write_c_header(
 
 
 # -- the text --------------------------------------------------------------------------------------
+
+
+def _template(name: str) -> str:
+    return (Path(__file__).parent / "templates" / f"{name}.h").read_text("ascii")
 
 
 def _head(
@@ -203,106 +208,13 @@ def _words(book: Codebook, kind: str, descriptors: str) -> str:
         *(f"{_c_row(_c_numbers(word))}," for word in table),
         "};",
     ]
-    return "\n".join(lines) + _DISTANCE.replace("ENTRY", entry)
-
-
-_DISTANCE = """
-
-/* The squared distance to word k, or any number from `enough` up if it is not below that. */
-static inline bowsaw_distance bowsaw_squared_distance(
-    const bowsaw_input *descriptor, size_t k, bowsaw_distance enough, int all)
-{
-    bowsaw_distance total = 0;
-    size_t d = 0, stop;
-    while (d < BOWSAW_N_DIMS && (all || total < enough)) {
-        stop = BOWSAW_N_DIMS - d > 16 ? d + 16 : BOWSAW_N_DIMS;
-        for (; d < stop; ++d) {
-            const bowsaw_distance difference =
-                (bowsaw_distance)descriptor[d] - (bowsaw_distance)(ENTRY);
-            total += difference * difference;
-        }
-    }
-    return total;
-}
-"""
-
-_HARD = """\
-/* The position of the nearest word, the first of equally near ones. */
-static inline size_t bowsaw_code(const bowsaw_input *descriptor)
-{
-    size_t code = 0, k;
-    bowsaw_distance nearest = bowsaw_squared_distance(descriptor, 0, 0, 1);
-    for (k = 1; k < BOWSAW_N_WORDS; ++k) {
-        const bowsaw_distance distance = bowsaw_squared_distance(descriptor, k, nearest, 0);
-        if (distance < nearest) {
-            nearest = distance;
-            code = k;
-        }
-    }
-    return code;
-}
-
-/* The share of each word among the codes of n descriptors, stored one after another. */
-static inline void bowsaw_histogram(
-    const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
-{
-    size_t i, k;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        histogram[k] = 0.0f;
-    for (i = 0; i < n; ++i)
-        histogram[bowsaw_code(descriptors + i * BOWSAW_N_DIMS)] += 1.0f;
-    for (k = 0; k < BOWSAW_N_WORDS && n > 0; ++k)
-        histogram[k] /= (float)n;
-}
-"""
-
-_SOFT = """\
-/* Factor of a squared distance in the exponent. */
-#define BOWSAW_SHARPNESS SHARPNESS
-
-/* The share of each word in one descriptor; they sum to 1. Returns the position of the largest. */
-static inline size_t bowsaw_code(const bowsaw_input *descriptor, float shares[BOWSAW_N_WORDS])
-{
-    size_t code = 0, k;
-    float total = 0.0f, nearest;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k) {
-        shares[k] = (float)bowsaw_squared_distance(descriptor, k, 0, 1);
-        if (shares[k] < shares[code])
-            code = k;
-    }
-    nearest = shares[code];
-    for (k = 0; k < BOWSAW_N_WORDS; ++k) {
-        shares[k] = expf(-BOWSAW_SHARPNESS * (shares[k] - nearest));
-        total += shares[k];
-    }
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        shares[k] /= total;
-    return code;
-}
-
-/* The mean share of each word in n descriptors, stored one after another. */
-static inline void bowsaw_histogram(
-    const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
-{
-    float shares[BOWSAW_N_WORDS];
-    size_t i, k;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        histogram[k] = 0.0f;
-    for (i = 0; i < n; ++i) {
-        bowsaw_code(descriptors + i * BOWSAW_N_DIMS, shares);
-        for (k = 0; k < BOWSAW_N_WORDS; ++k)
-            histogram[k] += shares[k];
-    }
-    for (k = 0; k < BOWSAW_N_WORDS && n > 0; ++k)
-        histogram[k] /= (float)n;
-}
-"""
+    return "\n".join(lines) + _template("distance").replace("ENTRY", entry)
 
 
 def _soft(bow: BagOfWords, book: Codebook) -> str:
     # No larger factor is needed in float32.
     factor = min(bow.sharpness_in_use() / book.scale**2, 1e38)
-    return _SOFT.replace("SHARPNESS SHARPNESS", f"SHARPNESS {_c_number(factor)}")
+    return _template("soft").replace("SHARPNESS SHARPNESS", f"SHARPNESS {_c_number(factor)}")
 
 
 def _classifier(model: LinearModel) -> str:
@@ -321,43 +233,9 @@ def _classifier(model: LinearModel) -> str:
             "static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {",
             *(f"{_c_row(_c_numbers(row))}," for row in weights),
             "};",
-            _SCORES.replace("MAPPED", mapped),
+            _template("scores").replace("MAPPED", mapped),
         ]
     )
-
-
-_SCORES = """
-/* One score per class; the largest wins. */
-static inline void bowsaw_scores(
-    const float histogram[BOWSAW_N_WORDS], float scores[BOWSAW_N_CLASSES])
-{
-    BOWSAW_REAL totals[BOWSAW_N_MACHINES];
-    size_t k, c;
-    for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-        totals[c] = bowsaw_intercepts[c];
-    for (k = 0; k < BOWSAW_N_WORDS; ++k) {
-        const BOWSAW_REAL entry = MAPPED;
-        for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-            totals[c] += entry * (BOWSAW_REAL)bowsaw_weights[k][c];
-    }
-    for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-        scores[c] = (float)totals[c];
-    if (BOWSAW_N_MACHINES == 1) {
-        scores[BOWSAW_N_CLASSES - 1] = (float)totals[0];
-        scores[0] = (float)-totals[0];
-    }
-}
-
-/* The position of the largest score in bowsaw_classes, the first of equal ones. */
-static inline size_t bowsaw_label(const float scores[BOWSAW_N_CLASSES])
-{
-    size_t label = 0, c;
-    for (c = 1; c < BOWSAW_N_CLASSES; ++c)
-        if (scores[c] > scores[label])
-            label = c;
-    return label;
-}
-"""
 
 
 # -- names and literals ----------------------------------------------------------------------------

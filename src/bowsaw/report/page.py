@@ -41,7 +41,7 @@ class Section:
     title : str
         Heading and link.
     lead : str
-        One or two sentences for a newcomer.
+        One or two sentences below the title.
     html : str
         The content. It is inserted unchanged: escape names of classes and files, as
         :func:`bowsaw.report.tag` and :func:`bowsaw.report.table` do.
