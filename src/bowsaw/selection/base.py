@@ -152,7 +152,8 @@ def add_columns(histograms: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[
 class SharedCodes:
     """Histograms and what-if states of one corpus under one codebook, each made once.
 
-    A selector that shares them finds the same words as one that is fitted alone.
+    A selector that shares them finds the same words as one that is fitted alone. ``max_bytes``
+    limits the memory of exact soft states.
     """
 
     def __init__(self, codebook: Codebook, bags: Bags, max_bytes: int | None = None) -> None:
