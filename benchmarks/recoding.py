@@ -19,7 +19,7 @@ import bowsaw as bs
 from benchmarks.inference import SHARPNESS, Rivals
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.coding.soft import soft_histograms
-from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.state import HistogramState, Swap
 
 
 class RecodedState(HistogramState):
@@ -66,20 +66,14 @@ class RecodedState(HistogramState):
             self._known[name] = self._known.pop(name)
         self._table[self._column[words]] = self._known[name].T
 
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
         before = self._table[: self.n_kept].copy()
         known = dict(self._known)
         self._save(self._table, slice(self.n_kept))
         self._on_undo(lambda: setattr(self, "_known", known))
         self._begin()
         different = (before != self._table[: self.n_kept]).any(axis=1)
-        different[added_columns] = True
+        different[swap.added_columns] = True
         return np.flatnonzero(different)
 
     def _code(self, bags: bs.Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:

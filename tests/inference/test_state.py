@@ -43,8 +43,9 @@ class Toy(HistogramState):
         self._write(self._kept, np.arange(self.n_kept))
         self._log += 1
 
-    def _follow(self, removed, removed_columns, added, added_columns):
-        self.moves.append([a.tolist() for a in (removed, removed_columns, added, added_columns)])
+    def _follow(self, swap):
+        removed, removed_columns, added, added_columns = swap
+        self.moves.append([a.tolist() for a in swap])
         # The interface: `_column` is that after the move, and a new column is zero.
         assert (self._column[removed] == -1).all()
         assert (self._column[added] == added_columns).all()

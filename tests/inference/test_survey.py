@@ -129,9 +129,9 @@ def test_every_way_makes_the_same_moves_from_the_same_words(book, bags, monkeypa
 def test_a_state_that_loses_its_way_is_found_out(book, bags, monkeypatch):
     follow = ExactState._follow
 
-    def careless(self, removed, removed_columns, added, added_columns):
-        touched = follow(self, removed, removed_columns, added, added_columns)
-        self._table[added_columns] = 0
+    def careless(self, swap):
+        touched = follow(self, swap)
+        self._table[swap.added_columns] = 0
         return touched
 
     monkeypatch.setattr(ExactState, "_follow", careless)

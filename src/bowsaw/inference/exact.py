@@ -1,20 +1,14 @@
 """Hard coding, exactly: each descriptor's code is the first kept word of its ranked list.
 
 **The problem.** Λ of the paper's Eq. 3 is the share of a pruned word's mass that each survivor
-takes: P(first survivor = k | nearest = l). The paper approximates it (Eq. 6). With descriptors at
-hand no integral is needed: a descriptor goes to the first survivor of its ranked list, and moving
-descriptors one by one is exact re-encoding. This departs from the paper, which does not look at
-descriptors again; ``uniform`` is its way.
+takes. The paper approximates it (Eq. 6), without looking at descriptors again. This departs from
+it: a descriptor goes to the first survivor of its ranked list, which is exact re-encoding.
 
 **The state.** Per descriptor the ranked list of its nearest words (``nearest.ranking``), and its
 rank: the place of its code in the list. Per word the inverted index: which descriptors list it, and
-where.
-
-- A word is removed: its index gives the descriptors that have it as code (those whose rank is the
-  entry's), and each moves on in its list to the next kept word.
-- A word is added: its index gives the descriptors that list it before their code; it takes them.
-- A move is undone: a journal of it says which descriptors changed, and what they had before. It
-  costs 9 bytes for each of them, and undoing touches those only.
+where. The index of a removed word gives the descriptors that have it as code, and each moves on to
+the next kept word of its list. That of an added word gives the descriptors that list it before
+their code, which it takes. A journal of the move has what they had before, for ``undo``.
 
 A move costs the index of the moved words and the descriptors that change words, not the corpus. An
 entry is an integer divided by the size of the bag, and divided again when that integer changes, so
@@ -49,7 +43,7 @@ from bowsaw.inference import _exact_kernel as kernel
 from bowsaw.inference import _far_kernel
 from bowsaw.inference._exact_kernel import FAR, Counts, Descriptors, Index, Journal, Move
 from bowsaw.inference.far_blocks import FarBlocks, Sketch
-from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.state import HistogramState, Positions, Swap
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
@@ -80,19 +74,13 @@ class ExactState(HistogramState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    bags : Bags
-        The corpus.
+    codebook, bags, n_jobs, verbose
+        As in :func:`bowsaw.whatif`.
     n_ranked : int or None, default=None
         Words in a descriptor's list, 1 to 254; None for what pays and fits into
         ``max_bytes``. Changes speed and memory, never the histograms.
     max_bytes : int, default=2**30
         Memory for lists and index when ``n_ranked`` is None.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-    verbose : bool, default=False
-        Show progress on a terminal.
 
     Examples
     --------
@@ -240,13 +228,8 @@ class ExactState(HistogramState):
 
     # -- following a move ------------------------------------------------------------------------
 
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+        removed, removed_columns, added, added_columns = swap
         held = self._column.copy()
         held[removed] = removed_columns
         self._touched[:] = 0
@@ -263,7 +246,7 @@ class ExactState(HistogramState):
         far_blocks = self._gather(removed_columns)
         descriptors = self._descriptors
         counts = Counts(as_counts, self._sizes, self._table, self._touched)
-        move = Move(removed, removed_columns, added, added_columns, self._column.copy(), held)
+        move = Move(*swap, self._column.copy(), held)
         tally = self._tally.copy()
         pieces: list[_Piece] = []
 
@@ -333,10 +316,8 @@ class ExactState(HistogramState):
     def _gather(self, removed_columns: NDArray[np.int64]) -> FarBlocks:
         """Return the far descriptors in slots, with space for those of the removed words."""
         leaving = np.rint(self._table[removed_columns] * self._sizes).sum(axis=0, dtype=np.int64)
-        n_before = np.zeros(self._n_bags + 1, dtype=np.int64)
-        np.cumsum(leaving, out=n_before[1:])
-        limits = n_before[self._index.bags]
-        n_coming = limits[1:] - limits[:-1]
+        n_before = np.concatenate([[0], np.cumsum(leaving)])
+        n_coming = np.diff(n_before[self._index.bags])
         n_far = self._tally[:, 0]
         blocks = self._far_blocks
         if blocks is not None and n_far.any():

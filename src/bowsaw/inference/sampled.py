@@ -20,19 +20,16 @@ Every word has a random stream named after its id: its samples depend on nothing
 (``sklearn.covariance.ledoit_wolf``). Residuals are of truncated Gaussians, since a descriptor far
 from its word has another one; neither the paper nor these estimates correct for that.
 
-**Thin cells.** Shares from few samples are coarse, from none undefined. With n_l samples and
-``smoothing`` a, row l is (n_l Λ + a U) / (n_l + a) where U is ``uniform`` (nearest-surviving): a
-prior worth a samples. Under ``gaussian`` it applies only to cells with fewer samples than asked
-for.
+**Thin cells.** With n_l samples and ``smoothing`` a, row l is (n_l Λ + a U) / (n_l + a) where U is
+``uniform`` (nearest-surviving): a prior worth a samples. Under ``gaussian`` it applies only to
+cells with fewer samples than asked for.
 
 **The method.** The samples of word l are a bag, and their histogram under the survivors is row l of
-Λ. So Λ is an exact state of n_words bags (``exact``): it follows moves by touching the samples that
-change words, reports which columns changed, and these columns are recomputed. Samples of kept words
-stay with their word, so Λ is the identity there.
+Λ. So Λ is an exact state of n_words bags (``exact``), which follows moves and reports the columns
+that changed. Samples of kept words stay with their word, so Λ is the identity there.
 
 **Cost.** Of a move: that of an exact state of all samples, and a multiply-add per bag for each
-nonzero of Λ in the changed columns. Memory: the samples with their ranked lists, and 8 bytes per
-pair of words.
+nonzero of Λ in the changed columns. Memory: the samples with their ranked lists.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference._transfer_kernel import weigh_samples
 from bowsaw.inference.exact import ExactState
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
+from bowsaw.inference.transfer import Mask, NearestSurvivors, Sources, TransferState
 from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.random_streams import seed_from, stream
@@ -70,20 +67,9 @@ class SampledState(TransferState):
 
     _own = ("_samples", "_survivors")
 
-    def __init__(
-        self,
-        codebook: Codebook,
-        full: ArrayLike,
-        n_descriptors: ArrayLike | None,
-        bags: Bags | None,
-        neighbours: int,
-        n_jobs: int | None,
-    ) -> None:
-        super().__init__(codebook, full, n_descriptors=n_descriptors, bags=bags, n_jobs=n_jobs)
-        self._survivors = NearestSurvivors(codebook.words, neighbours, n_jobs=n_jobs)
-
-    def _learn(self, samples: Bags, priors: NDArray[np.float64]) -> None:
+    def _learn(self, samples: Bags, priors: NDArray[np.float64], neighbours: int) -> None:
         """Start with one bag of samples per word, and the samples that the prior is worth."""
+        self._survivors = NearestSurvivors(self._book.words, neighbours, self._n_jobs)
         self._n_samples = samples.counts
         self._priors = np.where(self._n_samples == 0, 1.0, priors)
         self._samples = ExactState(self._book, samples, n_jobs=self._n_jobs)
@@ -94,13 +80,11 @@ class SampledState(TransferState):
         """Number of samples per word of the full codebook, ``(n_words,)``."""
         return self._n_samples.copy()
 
-    def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
+    def _restart_transfer(self, kept: Mask) -> None:
         self._survivors.begin(kept)
         self._samples.reset(self._book.ids[kept])
 
-    def _follow_transfer(
-        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
-    ) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
         ids = self._book.ids
         self._on_undo(self._survivors.restorer())
         self._samples.swap(ids[removed], ids[added])
@@ -133,7 +117,7 @@ class GaussianState(SampledState):
 
     Parameters
     ----------
-    codebook, full, n_descriptors, bags, n_jobs
+    codebook, full, **given
         As for :class:`TransferState`.
     n_samples : int, default=200
         Points drawn per word.
@@ -144,10 +128,9 @@ class GaussianState(SampledState):
         σ²I, or one covariance for all words, estimated from ``learn_from``.
     learn_from : Bags, optional
         Training bags for ``sigma`` or the covariance; ``bags`` by default.
-    smoothing : float, default=1.0
-        Samples that ``uniform`` is worth in cells that got fewer than ``n_samples``.
-    neighbours : int, default=5
-        Of that ``uniform``.
+    smoothing, neighbours : float, default=1.0, and int, default=5
+        Samples that ``uniform`` is worth in cells that got fewer than ``n_samples``, and its
+        neighbours.
     random_state : int, RandomState or None, default=0
         Draws the samples.
 
@@ -165,8 +148,6 @@ class GaussianState(SampledState):
         codebook: Codebook,
         full: ArrayLike,
         *,
-        n_descriptors: ArrayLike | None = None,
-        bags: Bags | None = None,
         n_samples: int = 200,
         sigma: float | None = None,
         covariance: str = "isotropic",
@@ -174,10 +155,10 @@ class GaussianState(SampledState):
         smoothing: float = 1.0,
         neighbours: int = 5,
         random_state: Any = 0,
-        n_jobs: int | None = -1,
+        **given: Any,
     ) -> None:
-        super().__init__(codebook, full, n_descriptors, bags, neighbours, n_jobs)
-        source = bags if learn_from is None else learn_from
+        super().__init__(codebook, full, **given)
+        source, n_jobs = self._bags if learn_from is None else learn_from, self._n_jobs
         if covariance == "isotropic":
             root = sigma_or_estimate(sigma, codebook, source, n_jobs) * np.eye(codebook.n_dims)
         else:
@@ -189,10 +170,9 @@ class GaussianState(SampledState):
             # The signs of eigenvectors are arbitrary; the symmetric root does not depend on them.
             energy, axes = np.linalg.eigh(residual_covariance(codebook, source, n_jobs))
             root = (axes * np.sqrt(np.maximum(energy, 0))) @ axes.T
-        samples = gaussian_samples(
-            codebook, root, n_samples, seed_from(random_state), n_jobs=n_jobs
-        )
-        self._learn(samples, np.where(samples.counts < n_samples, smoothing, 0.0))
+        seed = seed_from(random_state)
+        samples = gaussian_samples(codebook, root, n_samples, seed, n_jobs=n_jobs)
+        self._learn(samples, np.where(samples.counts < n_samples, smoothing, 0.0), neighbours)
 
 
 class EmpiricalState(SampledState):
@@ -200,16 +180,15 @@ class EmpiricalState(SampledState):
 
     Parameters
     ----------
-    codebook, full, n_descriptors, bags, n_jobs
+    codebook, full, **given
         As for :class:`TransferState`.
     n_samples : int or None, default=None
         Most descriptors per word, drawn without repetition; None for all.
     learn_from : Bags, optional
         The training bags; ``bags`` by default.
-    smoothing : float, default=1.0
-        Descriptors that ``uniform`` is worth; 0 for none, except in cells without descriptors.
-    neighbours : int, default=5
-        Of that ``uniform``.
+    smoothing, neighbours : float, default=1.0, and int, default=5
+        Descriptors that ``uniform`` is worth, and its neighbours; 0 for none, except in cells
+        without descriptors.
     random_state : int, RandomState or None, default=0
         Draws the descriptors.
 
@@ -227,25 +206,23 @@ class EmpiricalState(SampledState):
         codebook: Codebook,
         full: ArrayLike,
         *,
-        n_descriptors: ArrayLike | None = None,
-        bags: Bags | None = None,
         n_samples: int | None = None,
         learn_from: Bags | None = None,
         smoothing: float = 1.0,
         neighbours: int = 5,
         random_state: Any = 0,
-        n_jobs: int | None = -1,
+        **given: Any,
     ) -> None:
-        super().__init__(codebook, full, n_descriptors, bags, neighbours, n_jobs)
-        source = bags if learn_from is None else learn_from
+        super().__init__(codebook, full, **given)
+        source = self._bags if learn_from is None else learn_from
         if source is None:
             raise DataError(
                 "transfer='empirical' learns from descriptors, and there are none. Give bags or "
                 "learn_from, or use transfer='uniform'."
             )
         seed = seed_from(random_state)
-        samples = empirical_samples(codebook, source, n_samples, seed, n_jobs=n_jobs)
-        self._learn(samples, np.full(codebook.n_words, smoothing))
+        samples = empirical_samples(codebook, source, n_samples, seed, n_jobs=self._n_jobs)
+        self._learn(samples, np.full(codebook.n_words, smoothing), neighbours)
 
 
 # -- samples ---------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ over its descriptors, which is re-encoding exactly and not an approximation.
 **A move** adds the weights of added words to the totals, subtracts those of removed words, and
 pools the kept words again, since every total changes. It costs n_descriptors · (n_kept + words
 moved) multiplications, against n_dims times as many and an exponential each for re-encoding.
-Weights are stored words down, descriptors across: pruned words are never read, and a kept one is
-read in long runs.
 
 **Storage.**
 
@@ -27,10 +25,9 @@ bits a weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this
 after any moves a total equals that of ``reset``. In float64 each addition errs by at most
 2⁻¹⁰⁵ · n_words²; after ``REFRESH`` additions totals are computed from scratch.
 
-**Where totals fade.** If every word near a descriptor is pruned, its total is no longer much larger
-than what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits (what was cut off could then be
-2⁻¹³ of it), or 2⁴⁴ times the error of the sum in float64, the descriptor is encoded again with the
-kept words, relative to the nearest of them: never 0/0, and at worst about the cost of re-encoding.
+**Where totals fade.** If every word near a descriptor is pruned, its total is not much larger than
+what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits, or 2⁴⁴ times the error of the sum in
+float64, the descriptor is encoded again with the kept words, relative to the nearest of them.
 
 **The bound** of a bag is the mean over its descriptors of what ``rounding`` proves for distances,
 storage and cut weights, and of the sums: γ(min(rows, 1024) + 5), and γ(n_kept + 5) for the share
@@ -61,16 +58,14 @@ from bowsaw.coding.soft import WordScores, score_factor, soft_histograms
 from bowsaw.errors import ParameterError, SpaceError
 from bowsaw.inference import _soft_kernel as kernel
 from bowsaw.inference import rounding
-from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.state import HistogramState, Positions, Swap
 from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
 STORAGES = ("uint16", "float64")
 REFRESH = 2**14
-TILE_ROWS = 2**14
-BUILD_ROWS = 2048
-RECODE_ROWS = 512
+TILE_ROWS, BUILD_ROWS, RECODE_ROWS = 2**14, 2048, 512
 _CUT = 2.0**-13
 _DRIFT = 2.0**-44
 
@@ -80,10 +75,8 @@ class SoftState(HistogramState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    bags : Bags
-        The corpus; read again for descriptors whose near words are all pruned.
+    codebook, bags, n_jobs, verbose
+        As in :func:`bowsaw.whatif`; descriptors whose near words are all pruned are read again.
     sharpness : float, default=40.0
         In units of unit-norm descriptors, above 0.
     storage : {"uint16", "float64"}, default="uint16"
@@ -93,16 +86,10 @@ class SoftState(HistogramState):
         The most memory for weights; larger ones lie in a file.
     folder : path-like, optional
         Where that file lies; the system's temporary folder by default.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-    verbose : bool, default=False
-        Show progress on a terminal.
 
     Attributes
     ----------
-    sharpness : float
-        As given.
-    storage : str
+    sharpness, storage : float, str
         As given.
     on_disk : bool
         Whether the weights lie in a file.
@@ -209,13 +196,8 @@ class SoftState(HistogramState):
         for totals in (self._high, self._low, self._n_added):
             totals[:] = 0
 
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+        removed, added = swap.removed, swap.added
         self._save(self._table, slice(self.n_kept))
         for name in self._own:
             self._save(getattr(self, name))

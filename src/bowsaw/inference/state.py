@@ -24,7 +24,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,21 +38,21 @@ Positions = NDArray[np.int64]
 """Positions of words in the full codebook; users name words by id."""
 
 
+class Swap(NamedTuple):
+    """A move and its columns: ``added[j]`` takes the column of ``removed[j]``."""
+
+    removed: Positions
+    removed_columns: Positions
+    added: Positions
+    added_columns: Positions
+
+
 class HistogramState(ABC):
     """The histograms of a corpus under the words that are kept at the moment.
 
     Made by :func:`bowsaw.whatif`. All words are kept at first.
 
-    Parameters
-    ----------
-    codebook : Codebook
-        The full codebook.
-    n_bags : int
-        Bags in the corpus.
-    bags : Bags or None
-        The corpus, for ``fidelity``.
-    dtype : dtype
-        Of the histograms.
+    ``bags`` are for ``fidelity``; ``dtype`` is that of the histograms.
     """
 
     is_exact: ClassVar[bool] = False
@@ -65,12 +65,7 @@ class HistogramState(ABC):
     """Attributes that moves change; a copy of the state copies them and shares the rest."""
 
     def __init__(
-        self,
-        codebook: Codebook,
-        n_bags: int,
-        *,
-        bags: Bags | None = None,
-        dtype: Any = np.float32,
+        self, codebook: Codebook, n_bags: int, bags: Bags | None = None, dtype: Any = np.float32
     ) -> None:
         self._book = codebook
         self._bags = bags
@@ -82,8 +77,6 @@ class HistogramState(ABC):
         self._column[-1] = -1
         self._changed: NDArray[np.int64] = np.arange(codebook.n_words)
         self._undo_log: list[Callable[[], Any]] | None = None
-
-    # -- properties ------------------------------------------------------------------------------
 
     @property
     def codebook(self) -> Codebook:
@@ -127,10 +120,8 @@ class HistogramState(ABC):
         return self._book.only(self._book.ids[np.sort(self._kept)])
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.n_kept} of {self._book.n_words} words kept, "
-            f"{self.n_bags} bags)"
-        )
+        words = f"{self.n_kept} of {self._book.n_words} words kept"
+        return f"{type(self).__name__}({words}, {self.n_bags} bags)"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle holds: the last swap cannot be undone there."""
@@ -260,7 +251,7 @@ class HistogramState(ABC):
         self._column[added] = to_columns
         self._kept[to_columns] = added
         holes = np.sort(from_columns[n_same:])
-        touched = self._follow(removed, from_columns, added, to_columns)
+        touched = self._follow(Swap(removed, from_columns, added, to_columns))
         self._changed = self._close(holes, n_after, touched)
 
     def _close(
@@ -283,19 +274,12 @@ class HistogramState(ABC):
         """Fill the first ``n_kept`` columns from scratch; ``_kept`` and ``_column`` are set."""
 
     @abstractmethod
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
         """Follow a move; ``_column`` is that after it, -1 for the removed words.
 
-        ``added[j]`` has the column of ``removed[j]``. Columns of removed words that no word took
-        over are dropped afterwards, whatever they hold; until then ``_kept`` still names them.
-        What it changes it saves first (``_save``, ``_on_undo``). Returns the touched columns,
-        ascending.
+        Columns of removed words that no word took over are dropped afterwards; until then ``_kept``
+        still names them. What it changes it saves first (``_save``, ``_on_undo``). Returns the
+        touched columns, ascending.
         """
 
     # -- error -----------------------------------------------------------------------------------
@@ -314,12 +298,7 @@ class HistogramState(ABC):
     def fidelity(self, sample: int = 50, *, random_state: Any = 0) -> Fidelity:
         """Re-encode some bags and compare: the certificate that a pruning result carries.
 
-        Parameters
-        ----------
-        sample : int, default=50
-            Bags to re-encode, drawn without repetition from those with descriptors.
-        random_state : int, RandomState or None, default=0
-            Draws them.
+        ``sample`` bags are drawn without repetition from those with descriptors.
         """
         if self._bags is None:
             raise DataError(

@@ -1,10 +1,8 @@
 """Error and speed of each way of inferring, measured on the user's own data.
 
-**The problem.** The paper compares its inference with re-encoding by counting operations:
-O(|S| |N_δ|) and O(N |T|) against O(d |T| N). What a user gains depends on the corpus, the codebook,
-the words kept and the machine, so it is measured there: for one set of kept words, way by way.
-
-**What is measured.**
+**The problem.** The paper compares its inference with re-encoding by counting operations. What a
+user gains depends on the corpus, the codebook, the words kept and the machine, so it is measured
+there, way by way.
 
 - *The error.* Re-encoding of sampled bags against what the state infers (``fidelity``), after all
   the timed moves and their way back: a state that follows moves badly shows it here.
@@ -13,8 +11,8 @@ the words kept and the machine, so it is measured there: for one set of kept wor
 - *The build.* From the bags to a state. Ways that infer from the full histograms share them, and
   each counts the time that making them took. Kernels are loaded before any clock runs.
 
-**Refusals.** A way may refuse the data, such as too many dimensions. When all ways are surveyed a
-refusal is a result, kept with its reason; when a way was asked for by name it is an error.
+A way may refuse the data, such as too many dimensions. When all ways are surveyed a refusal is a
+result, kept with its reason; when a way was asked for by name it is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, Literal
@@ -63,8 +62,6 @@ def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
     --------
     >>> [way.name for way in ways_of("hard", ["exact", "uniform"])]
     ['exact', 'uniform, nearest-surviving', 'uniform, sequential', 'uniform, chain']
-    >>> [way.name for way in ways_of("soft", ["all"])]
-    ['exact']
     """
     known = TRANSFERS[coding]
     names = list(known) if list(transfers) == [ALL] else list(dict.fromkeys(transfers))
@@ -112,13 +109,9 @@ class Measurement:
 
     def record(self) -> dict[str, Any]:
         """Return plain data, as JSON holds it."""
-        way = {
-            "way": self.way.name,
-            "transfer": self.way.transfer,
-            "options": dict(self.way.options),
-        }
+        way = {"transfer": self.way.transfer, "options": dict(self.way.options)}
         fidelity = None if self.fidelity is None else self.fidelity.record()
-        return {**vars(self), **way, "fidelity": fidelity}
+        return {**vars(self), **way, "way": self.way.name, "fidelity": fidelity}
 
 
 class Survey:
@@ -126,28 +119,16 @@ class Survey:
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
-    bags : Bags
-        The corpus.
+    codebook, bags, coding, sharpness, n_jobs, verbose
+        As in :func:`bowsaw.whatif`.
     kept : array-like of int
         The ids of the kept words; at least one, and not all.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are encoded.
-    sharpness : float, default=40.0
-        Of soft coding.
-    move_size : int, default=10
-        Words that a timed move replaces; fewer where fewer are kept or pruned.
-    n_moves : int, default=5
-        Timed moves.
+    move_size, n_moves : int, default=10, 5
+        Words that a timed move replaces (fewer where fewer are kept or pruned), and timed moves.
     sample : int, default=50
         Bags that are re-encoded to measure the error.
     seed : int, default=0
         Draws the moves, the bags, and the samples of ways that have some.
-    n_jobs : int or None, default=-1
-        Threads; times depend on it, errors do not.
-    verbose : bool, default=False
-        Show progress on a terminal.
 
     Attributes
     ----------
@@ -155,8 +136,6 @@ class Survey:
         The ways measured so far.
     recode_seconds : float or None
         Time to re-encode the corpus with the kept words; None until a way was timed.
-    kept : ndarray of int64, shape (n_kept,)
-        The ids of the kept words, in the codebook's order.
 
     Examples
     --------
@@ -190,7 +169,6 @@ class Survey:
             )
         if not bags.n_descriptors:
             raise DataError("a survey needs bags with descriptors; all are empty.")
-        # Raises before anything is measured if the two do not fit.
         codebook.words_for(bags)
         self._book, self._bags, self._seed = codebook, bags, seed
         self.kept, self.n_bags = codebook.ids[positions], len(bags)
@@ -263,7 +241,9 @@ class Survey:
         state.reset(self.kept)
         if self.recode_seconds is None:
             status("re-encoding, to compare")
-            self.recode_seconds = self._time_recoding(state)
+            passes = [_seconds(lambda: state.recode(self._bags)) for _ in range(_N_PASSES + 1)]
+            # The first warms up.
+            self.recode_seconds = median(passes[1:])
         status(f"{way.name}: moving")
         yield "move_seconds", self._time_moves(state)
         status(f"{way.name}: checking")
@@ -304,17 +284,12 @@ class Survey:
             rng = stream(self._seed, "survey", "move", i)
             remove = rng.choice(self.kept, self.move_size, replace=False)
             add = rng.choice(pruned, self.move_size, replace=False)
-            begin = perf_counter()
-            state.swap(remove, add)
-            seconds.append(perf_counter() - begin)
+            seconds.append(_seconds(partial(state.swap, remove, add)))
             state.swap(add, remove)
-        # The first warms up.
         return median(seconds[1:])
 
-    def _time_recoding(self, state: HistogramState) -> float:
-        seconds = []
-        for _ in range(_N_PASSES + 1):
-            begin = perf_counter()
-            state.recode(self._bags)
-            seconds.append(perf_counter() - begin)
-        return median(seconds[1:])
+
+def _seconds(work: Callable[[], Any]) -> float:
+    begin = perf_counter()
+    work()
+    return perf_counter() - begin

@@ -25,11 +25,10 @@ give the bits of a fresh start.
 
 **Cost.** A move recomputes the columns that it touches: one multiply-add per source and bag.
 
-**Nearest survivors** are the first survivors in a word's ranked list of 256 other words. A move
-concerns only the removed words, the pruned words with a removed word among their nearest, and those
-that list an added word before their last nearest. Where a list holds too few survivors, the
-distances to all survivors decide, which are few then. Of equally near words the first in the
-codebook counts as nearer, so nothing depends on how the state was reached.
+**Nearest survivors** are the first survivors in a word's ranked list of 256 other words; where a
+list holds too few, the distances to all survivors decide, which are few then. A move concerns only
+the removed words, the pruned words with a removed word among their nearest, and those that list an
+added word before their last nearest. Of equally near words the first in the codebook is nearer.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,13 +47,13 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
 from bowsaw.errors import DataError, MismatchError
 from bowsaw.inference import _transfer_kernel as kernel
-from bowsaw.inference.state import HistogramState, Positions
+from bowsaw.inference.state import HistogramState, Positions, Swap
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.parallel import ordered_map
 from bowsaw.validation import as_integers, as_numbers
 
-LISTED = 256
-TASK_WORDS = 256
+Mask = NDArray[np.bool_]
+LISTED, TASK_WORDS = 256, 256
 _SUM_TOLERANCE = 1e-3
 
 
@@ -71,16 +70,10 @@ class TransferState(HistogramState):
 
     Parameters
     ----------
-    codebook : Codebook
-        The full codebook.
+    codebook, n_descriptors, bags, n_jobs
+        As in :func:`bowsaw.whatif`; ``bags`` are for ``fidelity``, and optional.
     full : array-like of shape (n_bags, n_words)
         Hard histograms under the full codebook; rows sum to 1, or to 0 for an empty bag.
-    n_descriptors : array-like of shape (n_bags,), optional
-        Descriptors per bag, for ``variance``; those of ``bags`` by default.
-    bags : Bags, optional
-        The corpus itself, for ``fidelity``.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
     """
 
     def __init__(
@@ -139,9 +132,7 @@ class TransferState(HistogramState):
         """Find the transfer from scratch; ``kept`` marks the words that survive."""
 
     @abstractmethod
-    def _follow_transfer(
-        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
-    ) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
         """Follow a move; return the kept words, added ones included, whose sources changed."""
 
     @abstractmethod
@@ -158,14 +149,8 @@ class TransferState(HistogramState):
         self._restart_transfer(self._survives())
         self._mix(self._kept)
 
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        touched = self._follow_transfer(removed, added, self._survives())
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+        touched = self._follow_transfer(swap.removed, swap.added, self._survives())
         columns = np.sort(self._column[touched].astype(np.int64))
         self._save(self._table, columns)
         self._mix(touched)
@@ -186,12 +171,8 @@ class TransferState(HistogramState):
 class NearestSurvivors:
     """The ``neighbours`` nearest survivors of every pruned word; all of them if they are fewer."""
 
-    def __init__(
-        self, words: NDArray[np.float32], neighbours: int, *, n_jobs: int | None = -1
-    ) -> None:
-        self.words = words
-        self.neighbours = neighbours
-        self.n_nearest = 0
+    def __init__(self, words: NDArray[np.float32], neighbours: int, n_jobs: int | None) -> None:
+        self.words, self.neighbours, self.n_nearest = words, neighbours, 0
         n_words = len(words)
         self.ranked = ranked_words(Bags(words), words, min(LISTED + 1, n_words), n_jobs=n_jobs)
         order = np.argsort(self.ranked, axis=None, kind="stable")
@@ -223,12 +204,8 @@ class NearestSurvivors:
 
     def restorer(self) -> Callable[[], None]:
         """Return a function that restores what the object holds now."""
-        before = self.copy()
-
-        def restore() -> None:
-            self._all, self.n_nearest = before._all, before.n_nearest
-
-        return restore
+        before = vars(self.copy())
+        return lambda: vars(self).update(before)
 
     def begin(self, kept: NDArray[np.bool_]) -> None:
         """Find the nearest survivors from scratch; ``kept`` marks the words that survive."""
@@ -254,20 +231,16 @@ class NearestSurvivors:
         kernel.renew(stale, alive, self.n_nearest, self._all, touched)
         return np.flatnonzero(touched & alive)
 
-    def sources(self, words: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sources(self, words: Positions) -> Any:
         """Return the pruned words that give to each of these: starts and ascending sources."""
-        starts, sources = kernel.list_sources(words, self._all.nearest, self.n_nearest)
-        return starts, sources
+        return kernel.list_sources(words, self._all.nearest, self.n_nearest)
 
-    def in_turn(
-        self, order: Positions, *, return_words: bool = False
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def in_turn(self, order: Positions, *, return_words: bool = False) -> Any:
         """Return each word's nearest words alive when its turn comes: starts and targets."""
         alive = np.append(np.ones(len(self.words), dtype=bool), False)
-        starts, targets = kernel.neighbours_in_turn(
+        return kernel.neighbours_in_turn(
             order, self.words, self.ranked, alive, self.neighbours, return_words
         )
-        return starts, targets
 
 
 def _check_full(full: ArrayLike, n_words: int) -> NDArray[np.float32]:

@@ -25,10 +25,7 @@ pruned columns and R its surviving ones. Under both ``sequential`` (where Q is t
 of it to their nearest survivor. A class that walks leave less than once in 10¹⁰ steps counts as
 closed: I − Q is singular to working precision there.
 
-**Renaming.** Of equally near words the first in the codebook counts as nearer, so permuting the
-words permutes the result where the distances between words are distinct.
-
-Eq. 6 is coarse in many dimensions, where the nearest survivor takes most.
+**Accuracy.** Eq. 6 is coarse in many dimensions, where the nearest survivor takes most.
 """
 
 from __future__ import annotations
@@ -40,10 +37,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.sparse.linalg import splu
 
-from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
+from bowsaw.inference.state import Positions, Swap
+from bowsaw.inference.transfer import Mask, NearestSurvivors, Sources, TransferState
 
 POLICIES = ("nearest-surviving", "sequential", "chain")
 BLOCK_BAGS = 1024
@@ -56,7 +52,7 @@ class UniformState(TransferState):
 
     Parameters
     ----------
-    codebook, full, n_descriptors, bags, n_jobs
+    codebook, full, **given
         As for :class:`TransferState`.
     neighbours : int, default=5
         Number of words a pruned word gives to.
@@ -79,15 +75,13 @@ class UniformState(TransferState):
         codebook: Codebook,
         full: ArrayLike,
         *,
-        n_descriptors: ArrayLike | None = None,
-        bags: Bags | None = None,
         neighbours: int = 5,
         policy: str = "nearest-surviving",
-        n_jobs: int | None = -1,
+        **given: Any,
     ) -> None:
-        super().__init__(codebook, full, n_descriptors=n_descriptors, bags=bags, n_jobs=n_jobs)
+        super().__init__(codebook, full, **given)
         self._policy = policy
-        self._survivors = NearestSurvivors(codebook.words, neighbours, n_jobs=n_jobs)
+        self._survivors = NearestSurvivors(codebook.words, neighbours, self._n_jobs)
         if policy == "sequential":
             mass = self._full.sum(axis=1, dtype=np.float64)
             by_vector = np.empty(len(mass), dtype=np.int64)
@@ -113,12 +107,10 @@ class UniformState(TransferState):
 
     # -- nearest-surviving -----------------------------------------------------------------------
 
-    def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
+    def _restart_transfer(self, kept: Mask) -> None:
         self._survivors.begin(kept)
 
-    def _follow_transfer(
-        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
-    ) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
         self._on_undo(self._survivors.restorer())
         return self._survivors.follow(removed, added, kept)
 
@@ -157,21 +149,15 @@ class UniformState(TransferState):
                 mass += chain.steps[:, kept].T @ walking
             self._table[: len(kept), bags] = np.maximum(mass, 0)
 
-    def _follow(
-        self,
-        removed: Positions,
-        removed_columns: NDArray[np.int64],
-        added: Positions,
-        added_columns: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> NDArray[np.int64]:
         if self._policy == "nearest-surviving":
-            return super()._follow(removed, removed_columns, added, added_columns)
+            return super()._follow(swap)
         table = self._table[: self.n_kept]
         before = table.copy()
         self._save(table)
         self._begin()
         different = (before != table).any(axis=1)
-        different[added_columns] = True
+        different[swap.added_columns] = True
         return np.flatnonzero(different)
 
 

@@ -5,9 +5,8 @@ their first survivors, so
 
     Λ_kl = P(k is the nearest survivor | l is the nearest of all words),
 
-a ratio of Gaussian masses of convex bodies: the cell of l, cut into the parts nearest to each
-survivor. The paper writes it for one word (Eq. 3) and calls it intractable, which it is in 128
-dimensions. In three it is the reference that Proposition 1 is tested with.
+a ratio of Gaussian masses of convex bodies. The paper writes it for one word (Eq. 3) and calls it
+intractable, which it is in 128 dimensions. In three it is the reference for Proposition 1.
 
 **The method.** Put c_l at the origin and let σ = 1. Along a ray t·u the cell ends where the first
 other word becomes nearer, and the squared distances to the survivors differ by linear functions of
@@ -19,22 +18,22 @@ Fibonacci lattice on the sphere.
 **Accuracy.** To rounding on a line, about 10⁻⁴ in the plane and 10⁻³ in space: the share of one
 survivor jumps between directions where a boundary between two survivors runs through c_l.
 
-**Cost.** Some milliseconds per pruned word for a few dozen survivors; a move computes every pruned
-word again. Meant for tests and figures, not for large codebooks.
+**Cost.** Some milliseconds per pruned word for a few dozen survivors; a move computes all again.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
-from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.inference.sampled import sigma_or_estimate
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import Sources, TransferState
+from bowsaw.inference.transfer import Mask, Sources, TransferState
 
 N_ANGLES = 12288
 """A multiple of 12, so that lattices are shared equally."""
@@ -46,7 +45,7 @@ class VoronoiState(TransferState):
 
     Parameters
     ----------
-    codebook, full, n_descriptors, bags, n_jobs
+    codebook, full, **given
         As for :class:`TransferState`.
     sigma : float or None, default=None
         Standard deviation of a word's descriptors in each direction, in unit-norm units; None for
@@ -66,10 +65,8 @@ class VoronoiState(TransferState):
         codebook: Codebook,
         full: ArrayLike,
         *,
-        n_descriptors: ArrayLike | None = None,
-        bags: Bags | None = None,
         sigma: float | None = None,
-        n_jobs: int | None = -1,
+        **given: Any,
     ) -> None:
         if codebook.n_dims > 3:
             raise ParameterError(
@@ -77,22 +74,20 @@ class VoronoiState(TransferState):
                 f"{codebook.n_dims}. Use 'gaussian' for the same model by samples, 'empirical' for "
                 "shares from training descriptors, or 'exact'."
             )
-        super().__init__(codebook, full, n_descriptors=n_descriptors, bags=bags, n_jobs=n_jobs)
-        self.sigma = sigma_or_estimate(sigma, codebook, bags, n_jobs)
+        super().__init__(codebook, full, **given)
+        self.sigma = sigma_or_estimate(sigma, codebook, self._bags, self._n_jobs)
         self._points = codebook.words.astype(np.float64) / codebook.scale / self.sigma
         # The share of each pruned word (column) that each survivor (row) takes.
         self._shares = np.zeros((codebook.n_words, codebook.n_words))
         self.reset()
 
-    def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
+    def _restart_transfer(self, kept: Mask) -> None:
         survivors = np.flatnonzero(kept)
         self._shares = np.zeros_like(self._shares)
         for word in np.flatnonzero(~kept).tolist():
             self._shares[survivors, word] = cell_shares(self._points, word, survivors)
 
-    def _follow_transfer(
-        self, removed: Positions, added: Positions, kept: NDArray[np.bool_]
-    ) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
         before = self._shares
         self._on_undo(lambda: setattr(self, "_shares", before))
         self._restart_transfer(kept)

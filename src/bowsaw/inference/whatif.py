@@ -49,7 +49,7 @@ _STATES: dict[str, dict[str, type[HistogramState]]] = {
 TRANSFERS = {coding: tuple(states) for coding, states in _STATES.items()}
 """The ways of inferring, for each coding."""
 
-_GIVEN = ("codebook", "bags", "full", "n_descriptors", "n_jobs", "verbose")
+_GIVEN = ("codebook", "bags", "full", "given", "n_jobs", "verbose")
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "n_ranked": lambda value: check_int(value, "n_ranked", 1, LIMIT_RANKED),
