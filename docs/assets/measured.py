@@ -27,7 +27,7 @@ PAGES = (TOP / "docs" / "methods", TOP / "docs" / "scores")
 SIZES = (20, 50, 100)
 CODES_WITH = {
     **dict.fromkeys(
-        ("chi2", "df", "pmi", "svm", "stumps", "ridge", "separability", "winn"), "full"
+        ("chi2", "df", "pmi", "svm", "boosting", "ridge", "separability", "winn"), "full"
     ),
     "presence-recoded": "pruned",
 }
