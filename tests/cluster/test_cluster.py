@@ -77,15 +77,12 @@ def test_results_come_in_the_order_of_the_items(client, n_items, homes):
     assert len(read) == n_items
 
 
-def test_an_exception_comes_where_it_happened_and_the_rest_is_taken_back(client, leaves_nothing):
+def test_a_map_that_fails_or_is_closed_takes_its_blocks_back(client, leaves_nothing):
+    # leaves_nothing asserts at the end that the scheduler knows of no block any more.
     results = Cluster(client).ordered_map(operator.truediv, [4, 2, "one", *range(50)], 2)
     assert [next(results), next(results)] == [2.0, 1.0]
     with pytest.raises(TypeError, match="unsupported operand"):
         next(results)
-
-
-def test_a_map_that_is_closed_takes_its_blocks_back(client, leaves_nothing):
-    # leaves_nothing asserts at the end that the scheduler knows of no block any more.
     with closing(Cluster(client).ordered_map(time.sleep, iter([0.01] * 500))) as results:
         assert next(results) is None
 

@@ -39,9 +39,8 @@ def test_results_come_in_the_order_of_the_items(n_jobs, n_items):
         time.sleep(0.002 if i == 0 else 0)
         return i * i
 
-    assert list(ordered_map(late_first, iter(range(n_items)), n_jobs)) == [
-        i * i for i in range(n_items)
-    ]
+    found = list(ordered_map(late_first, iter(range(n_items)), n_jobs))
+    assert found == [i * i for i in range(n_items)]
 
 
 @pytest.mark.parametrize(("n_jobs", "ahead", "most"), [(1, 2, 0), (2, 2, 4), (3, 4, 12)])
