@@ -21,11 +21,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from bowsaw._version import __version__
 from bowsaw.checkpoint import estimator_settings, fingerprint, remove_checkpoint
@@ -115,12 +114,51 @@ class SplitRun:
         )
         self.train_bags = collection.bags[self.split.train]
         self.train_labels = collection.y[self.split.train]
-        self._codebooks = CodebookCache(self)
+        self._codebooks: dict[int, Codebook] = {}
         self._panel: tuple[str, int] | None = None
+        free = set(KMeansCodebook().get_params()) - {"n_words", "random_state", "n_jobs", "verbose"}
+        if not set(experiment.kmeans) <= free:
+            raise ParameterError(
+                f"kmeans may set {', '.join(sorted(free))}; got "
+                f"{', '.join(sorted(set(experiment.kmeans) - free))}. The words, the seed and the "
+                "threads are parameters of the comparison."
+            )
+
+    def _kmeans(self, n_words: int) -> KMeansCodebook:
+        run, seed = self.experiment, self.split.seed_for("kmeans")
+        return KMeansCodebook(n_words, random_state=seed, n_jobs=run.n_jobs, **run.kmeans)
 
     def codebook(self, n_words: int) -> Codebook:
-        """Return k-means on the codebook's images, trained once and kept."""
-        return self._codebooks.get(n_words)[0]
+        """Return k-means on the codebook's images, trained once and kept in the folder of work.
+
+        A file's name has the digest of all that its words depend on, so a file of other settings
+        is never taken. Training that was interrupted continues.
+        """
+        if n_words in self._codebooks:
+            return self._codebooks[n_words]
+        split, name, trainer = self.split, self.collection.name, self._kmeans(n_words)
+        digest = fingerprint(
+            data=self.collection.digest,
+            split=[split.seed, split.index, split.n_codebook, split.n_train],
+            kmeans=estimator_settings(trainer),
+            version=__version__,
+        )
+        file = f"{name}-{split.index}-{n_words}-{digest[:16]}.safetensors"
+        path = self.experiment.folder / "work" / "codebooks" / file
+        try:
+            book = load(path)
+        except (BowsawError, OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            trainer.set_params(verbose=self.experiment.verbose, checkpoint=partial)
+            rows = split.codebook if len(split.codebook) else split.train
+            begin = time.perf_counter()
+            book = trainer.fit(self.collection.bags[rows]).codebook_
+            save(book.with_provenance(seconds=round(time.perf_counter() - begin, 3)), path)
+            remove_checkpoint(partial)
+            book = load(path)
+        self._codebooks[n_words] = book
+        return book
 
     def sample_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the first test image of each class, and further ones: about 40 together."""
@@ -140,7 +178,7 @@ class SplitRun:
         return fingerprint(
             data=self.collection.digest,
             split=[run.seed, self.index, split.n_codebook, split.n_train],
-            kmeans=estimator_settings(self._codebooks.trainer(key.full_words)),
+            kmeans=estimator_settings(self._kmeans(key.full_words)),
             codebook=None if given is None else given.digest,
             panel=[key.full_words, key.coding],
             sharpness=[run.sharpness, run.perplexity] if soft else None,
@@ -174,40 +212,38 @@ class SplitRun:
         if is_sampled:
             guess = found["sqrt"][1][np.searchsorted(split.test, self.sample_rows()[0])]
             answers = [str(self.collection.classes[label]) for label in guess.tolist()]
-        trained = key.size if key.method == KMEANS else key.full_words
-        book = chosen.codebook
-        return Cell(
-            set=key.set,
-            split=key.split,
-            coding=key.coding,
-            full_words=key.full_words,
-            method=key.method,
-            size=key.size,
-            n_columns=coded.train.shape[1],
-            n_coding_words=book.n_words,
-            codes_with=codes_with,
-            codebook_bytes=4 * book.n_words * book.n_dims,
-            n_codebook=len(split.codebook),
-            n_train=len(split.train),
-            n_test=len(split.test),
-            sharpness=coded.sharpness,
-            results={name: outcome for name, (outcome, _) in found.items()},
-            score=record.get("score"),
-            certificate=record.get("certificate"),
-            seed=record.get("seed"),
-            parameters=record.get("parameters", {}),
-            trace=chosen.trace,
-            answers=answers,
-            costs={
+        book, seconds = chosen.codebook, 0.0
+        if key.method != GIVEN:
+            trained = self.codebook(key.size if key.method == KMEANS else key.full_words)
+            seconds = float(trained.provenance.get("seconds", 0.0))
+        cell: Any = {
+            **key._asdict(),
+            "n_columns": coded.train.shape[1],
+            "n_coding_words": book.n_words,
+            "codes_with": codes_with,
+            "codebook_bytes": 4 * book.n_words * book.n_dims,
+            "n_codebook": len(split.codebook),
+            "n_train": len(split.train),
+            "n_test": len(split.test),
+            "sharpness": coded.sharpness,
+            "results": {name: outcome for name, (outcome, _) in found.items()},
+            "score": record.get("score"),
+            "certificate": record.get("certificate"),
+            "seed": record.get("seed"),
+            "parameters": record.get("parameters", {}),
+            "trace": chosen.trace,
+            "answers": answers,
+            "costs": {
                 "select_seconds": round(chosen.seconds, 3),
-                "codebook_seconds": 0.0 if key.method == GIVEN else self._codebooks.get(trained)[1],
+                "codebook_seconds": seconds,
                 "code_ms": round(coded.code_ms, 4),
                 "classify_seconds": round(classify, 3),
                 "peak_bytes": chosen.peak,
                 "threads": effective_jobs(run.n_jobs),
             },
-            fingerprint=self.fingerprint(key),
-        )
+            "fingerprint": self.fingerprint(key),
+        }
+        return cast(Cell, cell)
 
     def _choose(self, key: Key) -> _Chosen:
         """Let a method choose its words."""
@@ -316,72 +352,6 @@ class SplitRun:
             C_scores=model.scores_.tolist(),
         )
         return outcome, guess
-
-
-class CodebookCache:
-    """The k-means codebooks of a split, each trained once and kept in the folder of work.
-
-    A file's name has the digest of all that its words depend on, so a file of other settings is
-    never taken. Training that was interrupted continues.
-    """
-
-    def __init__(self, of: SplitRun) -> None:
-        self._of = of
-        self._found: dict[int, tuple[Codebook, float]] = {}
-        run, split = of.experiment, of.split
-        free = set(KMeansCodebook().get_params()) - {"n_words", "random_state", "n_jobs", "verbose"}
-        if not set(run.kmeans) <= free:
-            raise ParameterError(
-                f"kmeans may set {', '.join(sorted(free))}; got "
-                f"{', '.join(sorted(set(run.kmeans) - free))}. The words, the seed and the threads "
-                "are parameters of the comparison."
-            )
-        seed = split.seed_for("kmeans")
-        self._template = KMeansCodebook(random_state=seed, n_jobs=run.n_jobs, **run.kmeans)
-
-    def trainer(self, n_words: int) -> KMeansCodebook:
-        """Return the unfitted estimator of a size."""
-        trainer: KMeansCodebook = clone(self._template).set_params(n_words=n_words)
-        return trainer
-
-    def get(self, n_words: int) -> tuple[Codebook, float]:
-        """Return the codebook of a size, and the seconds that training it took."""
-        if n_words not in self._found:
-            self._found[n_words] = self._load(n_words) or self._train(n_words)
-        return self._found[n_words]
-
-    def _path(self, n_words: int) -> Path:
-        split, collection = self._of.split, self._of.collection
-        digest = fingerprint(
-            data=collection.digest,
-            split=[split.seed, split.index, split.n_codebook, split.n_train],
-            kmeans=estimator_settings(self.trainer(n_words)),
-            version=__version__,
-        )
-        name = f"{collection.name}-{split.index}-{n_words}-{digest[:16]}.safetensors"
-        return self._of.experiment.folder / "work" / "codebooks" / name
-
-    def _load(self, n_words: int) -> tuple[Codebook, float] | None:
-        try:
-            book = load(self._path(n_words))
-        except (BowsawError, OSError):
-            return None
-        return book, float(book.provenance.get("seconds", 0.0))
-
-    def _train(self, n_words: int) -> tuple[Codebook, float]:
-        path, split = self._path(n_words), self._of.split
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        rows = split.codebook if len(split.codebook) else split.train
-        trainer = self.trainer(n_words).set_params(
-            verbose=self._of.experiment.verbose, checkpoint=partial
-        )
-        begin = time.perf_counter()
-        book: Codebook = trainer.fit(self._of.collection.bags[rows]).codebook_
-        seconds = round(time.perf_counter() - begin, 3)
-        save(book.with_provenance(seconds=seconds), path)
-        remove_checkpoint(partial)
-        return load(path), seconds
 
 
 def trace_of(selector: Any) -> dict[str, Any] | None:

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -250,28 +251,20 @@ def evaluate(
 
     Parameters
     ----------
-    data : Collection, Store, or list of them
-        Labelled images.
     folder : path-like, optional
         The run's folder; a run that is there continues. None to keep nothing.
     codebook : Codebook or array, optional
         A codebook to use on every split, as method ``given``, instead of training one per split.
         It is refused if it was trained on a split's test images.
-    n_words : int or sequence of int, default=1000
-        Sizes of the codebooks that each split trains.
-    coding : {"hard", "soft"} or sequence of them, default="hard"
-        How descriptors are coded.
-    n_splits : int, default=5
-        Random splits.
     first_split : int, default=0
-        The number of the first, such as that of the split that a codebook was trained on.
-    seed : int, default=0
-        Drives the splits, the codebooks and the folds.
+        The number of the first split, such as that of the one a codebook was trained on.
     sharpness : float or "auto", default=40.0
         For soft coding, as in ``BagOfWords``; "auto" chooses it per split on training images.
     perplexity : float, optional
         Instead of a sharpness, as in ``BagOfWords``.
-    kmeans, n_jobs, n_workers, overwrite, verbose, command, on_cell
+    data, n_words, coding, n_splits, seed, kmeans
+        As in ``compare``.
+    n_jobs, n_workers, overwrite, verbose, command, on_cell
         As in ``compare``.
 
     Returns
@@ -291,9 +284,7 @@ def evaluate(
     (array([1., 1.]), [[8, 0], [0, 8]])
     """
     if folder is None:
-        options = {
-            name: value for name, value in locals().items() if name not in ("data", "folder")
-        }
+        options = {name: it for name, it in locals().items() if name not in ("data", "folder")}
         with tempfile.TemporaryDirectory() as temporary:
             return evaluate(data, temporary, **options)
     collections = _collections(data)
@@ -366,16 +357,15 @@ def _run(
             about["seconds"] = round(before + time.perf_counter() - begin, 1)
             write_about(folder, about)
 
-        outlook, left = _Outlook(), {key: None for key in keys if key not in done}
+        left, took = {key: None for key in keys if key not in done}, dict[Key, float]()
 
         def write(key: Key, cell: Cell, seconds: float) -> None:
             lines.append(cell)
-            done[key] = cell
+            done[key], took[key] = cell, seconds
             del left[key]
-            outlook.add(key, seconds)
             save_time()
             if on_cell is not None:
-                rest = outlook.seconds(left) / n_workers
+                rest = _seconds_left(left, took) / n_workers
                 on_cell(Step(cell, len(keys) - len(left), len(keys), rest))
 
         save_time()
@@ -402,8 +392,7 @@ def _resume(
     experiment: Experiment, keys: Sequence[Key], command: str
 ) -> tuple[dict[str, Any], dict[Key, Cell]]:
     """Return the content of ``run.json`` and the finished cells; refuse another experiment."""
-    folder = experiment.folder
-    about = _about(experiment, keys, command)
+    folder, about = experiment.folder, _about(experiment, keys, command)
     if not has_run(folder):
         if (folder / "cells.jsonl").exists():
             raise ParameterError(
@@ -411,26 +400,22 @@ def _resume(
             )
         return about, {}
     JsonLines(folder / "cells.jsonl").repair()
-    run = read_run(folder)
-    done = {key_of(cell): cell for cell in run.cells}
-    splits: dict[tuple[str, int], Any] = {}
-    for key in keys:
-        if key in done:
-            if key[:2] not in splits:
-                splits[key[:2]] = experiment.split(key.set, key.split)
-            if splits[key[:2]].fingerprint(key) != done[key]["fingerprint"]:
-                raise MismatchError(
-                    f"{folder} holds cells of another experiment: {_difference(run.about, about)}. "
-                    "Use the settings it was started with, choose another output folder, or start "
-                    "again with --overwrite; it has been left as it is."
-                )
-    before = run.about
-    for name, one in about["sets"].items():
-        if before["sets"].get(name, one)["digest"] != one["digest"]:
-            raise MismatchError(
-                f"{folder} holds a run on other images with the name {name!r}. Choose another "
-                "output folder, or start again with --overwrite; it has been left as it is."
-            )
+    run, split_of = read_run(folder), cache(experiment.split)
+    before, done = run.about, {key_of(cell): cell for cell in run.cells}
+    if any(
+        split_of(key.set, key.split).fingerprint(key) != done[key]["fingerprint"]
+        for key in keys
+        if key in done
+    ) or any(
+        before["sets"].get(name, one)["digest"] != one["digest"]
+        for name, one in about["sets"].items()
+    ):
+        difference = _difference(_settings(before), _settings(about)) or "fingerprints differ"
+        raise MismatchError(
+            f"{folder} holds cells of another experiment: {difference}. Use the settings it was "
+            "started with, choose another output folder, or start again with --overwrite; it has "
+            "been left as it is."
+        )
     about["created"], about["seconds"] = before.get("created"), before.get("seconds", 0.0)
     about["sets"] = {**before["sets"], **about["sets"]}
     merged = {**before["methods"], **about["methods"]}
@@ -441,32 +426,30 @@ def _resume(
     return about, done
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the first setting that differs between two contents of ``run.json``."""
-    pairs = [
-        *(
-            (f"images of {name}", before["sets"].get(name), one)
-            for name, one in now["sets"].items()
-        ),
-        *(
-            (f"method {name}", before["methods"].get(name), one)
-            for name, one in now["methods"].items()
-        ),
-    ]
-    checks: list[tuple[str, Any, Any]] = [
-        (f"the {key} of {what}", was.get(key), one.get(key))
-        for what, was, one in pairs
-        if was is not None
-        for key in ("digest", "codebook_images", "train", "parameters")
-    ]
-    for key in ("seed", "sharpness", "perplexity", "kmeans", "raw", "codebook"):
-        checks.append((f"its {key}", before["parameters"].get(key), now["parameters"].get(key)))
-    versions = (before.get("versions", {}).get("bowsaw"), now["versions"]["bowsaw"])
-    for what, was, one in [*checks, ("the version of bowsaw", *versions)]:
-        if was != one:
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what cells depend on; lists that may grow are left out."""
+    parameters = ("seed", "sharpness", "perplexity", "kmeans", "raw", "codebook")
+    return {
+        "images": about["sets"],
+        "methods": {name: one.get("parameters") for name, one in about["methods"].items()},
+        **{name: about["parameters"].get(name) for name in parameters},
+        "version of bowsaw": about.get("versions", {}).get("bowsaw"),
+    }
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> str | None:
+    """Return the first setting that differs; sets and methods that only one has do not count."""
+    shared = path in ("images.", "methods.")
+    for name in [name for name in {**before, **now} if not shared or {name} <= before.keys() & now]:
+        was, one = before.get(name), now.get(name)
+        if isinstance(was, Mapping) and isinstance(one, Mapping):
+            found = _difference(was, one, f"{path}{name}.")
+            if found is not None:
+                return found
+        elif was != one:
             short = max(len(str(was)), len(str(one))) <= 60
-            return f"{what} was {was} and is {one}" if short else f"{what} was different"
-    return "their fingerprints differ"
+            return f"{path}{name} " + (f"was {was} and is {one}" if short else "was different")
+    return None
 
 
 def _clear(folder: Path) -> None:
@@ -483,7 +466,8 @@ def _clear(folder: Path) -> None:
 def _about(experiment: Experiment, keys: Sequence[Key], command: str) -> dict[str, Any]:
     """Return the content of ``run.json`` for a new run."""
     fields = {"n_words": 3, "coding": 2, "splits": 1}
-    book = experiment.codebook
+    book, cpus = experiment.codebook, Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", cpus.read_text() if cpus.exists() else "")
     return {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -491,7 +475,12 @@ def _about(experiment: Experiment, keys: Sequence[Key], command: str) -> dict[st
         "created": _now(),
         "finished": None,
         "seconds": 0.0,
-        "machine": _machine(),
+        "machine": {
+            "processor": names[0] if names else platform.processor() or "unknown",
+            "cores": available_cores(),
+            "memory_bytes": memory_bytes(),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
         "versions": {
             "bowsaw": __version__,
             "python": platform.python_version(),
@@ -514,47 +503,22 @@ def _about(experiment: Experiment, keys: Sequence[Key], command: str) -> dict[st
     }
 
 
-def _machine() -> dict[str, Any]:
-    """Return what the times depend on."""
-    processor = platform.processor() or "unknown"
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = names[0] if names else processor
-    except OSError:
-        pass
-    return {
-        "processor": processor,
-        "cores": available_cores(),
-        "memory_bytes": memory_bytes(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class _Outlook:
-    """Estimates the time of cells from those done: of their panel, size, method, or any."""
+def _seconds_left(left: Iterable[Key], took: Mapping[Key, float]) -> float:
+    """Estimate from the cells done: those alike in panel, size and method, in method, or all."""
 
-    def __init__(self) -> None:
-        self._seen: Mapping[Any, list[float]] = defaultdict(list)
+    def alike(key: Key) -> tuple[Any, ...]:
+        return (key.set, *key[2:]), (key.coding, key.method, key.size), key.method, None
 
-    def add(self, key: Key, seconds: float) -> None:
-        for name in self._names(key):
-            self._seen[name].append(seconds)
-
-    def seconds(self, keys: Mapping[Key, None]) -> float:
-        found = (next(n for n in self._names(key) if n in self._seen) for key in keys)
-        return sum(float(np.mean(self._seen[name])) for name in found)
-
-    @staticmethod
-    def _names(key: Key) -> Iterator[tuple[Any, ...]]:
-        yield (key.set, key.coding, key.full_words, key.method, key.size)
-        yield (key.coding, key.method, key.size)
-        yield (key.method,)
-        yield ()
+    seen: dict[Any, list[float]] = {}
+    for key, seconds in took.items():
+        for name in alike(key):
+            seen.setdefault(name, []).append(seconds)
+    means = {name: sum(found) / len(found) for name, found in seen.items()}
+    return sum(next(means[name] for name in alike(key) if name in means) for key in left)
 
 
 def _collections(data: Data) -> dict[str, Collection]:
@@ -570,10 +534,10 @@ def _collections(data: Data) -> dict[str, Collection]:
 
 
 def _codings(coding: str | Sequence[str]) -> list[Literal["hard", "soft"]]:
+    both: tuple[Literal["hard", "soft"], ...] = ("hard", "soft")
     asked = [coding] if isinstance(coding, str) else list(coding)
     for one in asked or [""]:
-        check_choice(one, "coding", ("hard", "soft"))
-    both: tuple[Literal["hard", "soft"], ...] = ("hard", "soft")
+        check_choice(one, "coding", both)
     return [one for one in both if one in asked]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sklearn.base import clone
@@ -66,101 +66,58 @@ class Method:
 
     def record(self) -> dict[str, Any]:
         """Return the entry of ``run.json``."""
+        names = ("title", "summary", "codes_with", "ours", "reference")
         return {
-            "title": self.title,
-            "summary": self.summary,
-            "codes_with": self.codes_with,
-            "ours": self.ours,
-            "reference": self.reference,
+            **{name: getattr(self, name) for name in names},
             "parameters": settings(self.estimator),
         }
 
 
-_YANG = "Yang et al. 2007, Evaluating bag-of-visual-words representations in scene classification"
-_CAKIR = "Cakir and Sclaroff 2013, Visual word selection without re-coding and re-pooling"
-_FULKERSON = "Fulkerson et al. 2008, Localizing objects with smart dictionaries"
+_TITLES: dict[str, tuple[str, Any]] = {
+    FULL: ("all words", None),
+    "refinement": ("refined words", Refinement(None)),
+    "annealing": ("annealed subset", Annealing(None)),
+    "elimination": ("elimination", PruningPath(None)),
+    "coverage": ("coverage", Coverage(None)),
+    "paper": ("Algorithm 1 as published", Annealing.paper(None)),
+    "presence": ("presence ranking (MI)", PresenceRanking(None)),
+    "bottleneck": ("information bottleneck", Bottleneck(None)),
+    "random": ("random subset", RandomSubset(None)),
+    "farthest": ("farthest points", FarthestPoint(None)),
+    KMEANS: ("k-means at that size", None),
+}
+_SUMMARIES = {
+    FULL: "The whole codebook, nothing pruned.",
+    "refinement": "Moves words of the codebook to where they separate the classes.",
+    "annealing": "Swaps words one at a time, guided by how well the rest would recognise classes.",
+    "elimination": "Removes the word that matters least, again and again, with swaps on the way.",
+    "coverage": "Keeps words that lie near as many descriptors as possible; needs no labels.",
+    "paper": "Simulated annealing as in the paper: swaps of ten neighbours, Beta relevance.",
+    "presence": "Keeps the columns of words whose presence says most about an image's class.",
+    "bottleneck": "Merges the words whose union loses least information about the classes.",
+    "random": "Random subset: the baseline.",
+    "farthest": "Keeps words that are far from one another.",
+    KMEANS: "Discards the large codebook and trains a small one instead.",
+}
+_OURS = ("refinement", "annealing", "elimination", "coverage")
+_REFERENCES = {
+    "paper": "Cakir and Sclaroff 2013, Visual word selection without re-coding and re-pooling",
+    "presence": "Yang et al. 2007, Evaluating bag-of-visual-words representations in scene "
+    "classification",
+    "bottleneck": "Fulkerson et al. 2008, Localizing objects with smart dictionaries",
+}
 
 METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method(FULL, "all words", "The whole codebook, nothing pruned.", "full"),
-        Method(
-            "refinement",
-            "refined words",
-            "Starts with words of the codebook and moves them to where they separate classes.",
-            "pruned",
-            Refinement(None),
-            ours=True,
-        ),
-        Method(
-            "annealing",
-            "annealed subset",
-            "Swaps words one at a time, guided by how well the rest would recognise classes.",
-            "pruned",
-            Annealing(None),
-            ours=True,
-        ),
-        Method(
-            "elimination",
-            "elimination",
-            "Removes the word that matters least, again and again, with swaps on the way.",
-            "pruned",
-            PruningPath(None),
-            ours=True,
-        ),
-        Method(
-            "coverage",
-            "coverage",
-            "Keeps words that lie near as many descriptors as possible; needs no labels.",
-            "pruned",
-            Coverage(None),
-            ours=True,
-        ),
-        Method(
-            "paper",
-            "Algorithm 1 as published",
-            "Simulated annealing as in the paper: swaps of ten neighbours, Beta relevance.",
-            "pruned",
-            Annealing.paper(None),
-            reference=_CAKIR,
-        ),
-        Method(
-            "presence",
-            "presence ranking (MI)",
-            "Keeps the columns of words whose presence says most about an image's class.",
-            "full",
-            PresenceRanking(None),
-            reference=_YANG,
-        ),
-        Method(
-            "bottleneck",
-            "information bottleneck",
-            "Merges the words whose union loses least information about the classes.",
-            "full",
-            Bottleneck(None),
-            reference=_FULKERSON,
-        ),
-        Method(
-            "random",
-            "random subset",
-            "Random subset: the baseline.",
-            "pruned",
-            RandomSubset(None),
-        ),
-        Method(
-            "farthest",
-            "farthest points",
-            "Keeps words that are far from one another.",
-            "pruned",
-            FarthestPoint(None),
-        ),
-        Method(
-            KMEANS,
-            "k-means at that size",
-            "Discards the large codebook and trains a small one instead.",
-            "pruned",
-        ),
+    name: Method(
+        name,
+        title,
+        _SUMMARIES[name],
+        "full" if name in (FULL, "presence", "bottleneck") else "pruned",
+        estimator,
+        name in _OURS,
+        _REFERENCES.get(name),
     )
+    for name, (title, estimator) in _TITLES.items()
 }
 """All methods by name, in the order of tables."""
 
@@ -183,29 +140,22 @@ def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[s
     wanted = DEFAULT if methods is None else methods
     if isinstance(wanted, str):
         raise ParameterError(f"methods must be a list of names or a mapping; got {wanted!r}.")
-    chosen: dict[str, Method] = {FULL: METHODS[FULL]}
     if not isinstance(wanted, Mapping):
-        unknown = [name for name in wanted if name not in METHODS]
+        unknown = [str(name) for name in wanted if name not in METHODS]
         if unknown:
             raise ParameterError(
-                f"methods must be among {', '.join(METHODS)}; got {', '.join(map(str, unknown))}."
+                f"methods must be among {', '.join(METHODS)}; got {', '.join(unknown)}."
             )
-        return {
-            name: method
-            for name, method in METHODS.items()
-            if name in chosen | dict.fromkeys(wanted)
-        }
-    order = [name for name in METHODS if name in wanted]
-    for name in [*order, *(name for name in wanted if name not in METHODS)]:
-        if name == FULL:
-            continue
+        wanted = dict.fromkeys(wanted)
+    chosen = {FULL: METHODS[FULL]}
+    for name in [*(name for name in METHODS if name in wanted), *wanted]:
         if name == GIVEN or not str(name).replace("-", "_").isidentifier():
             raise ParameterError(
                 f"a method's name has letters, digits, - and _, and is not {GIVEN!r}; got {name!r}."
             )
-        estimator = wanted[name]
-        known = estimator is None and name in METHODS
-        chosen[name] = METHODS[name] if known else _method(name, estimator)
+        if name not in chosen:
+            known = wanted[name] is None and name in METHODS
+            chosen[name] = METHODS[name] if known else _method(name, wanted[name])
     return chosen
 
 
@@ -214,18 +164,10 @@ def _method(name: str, estimator: Any) -> Method:
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise ParameterError(f"the method {name!r} must be an estimator; got {estimator!r}.")
     known = METHODS.get(name)
-    same = known is not None and type(known.estimator) is type(estimator)
-    origin = known if same and known is not None else None
-    lines = (type(estimator).__doc__ or name).strip().splitlines()
-    return Method(
-        name,
-        name if origin is None else origin.title,
-        lines[0] if origin is None else origin.summary,
-        getattr(estimator, "codes_with", "pruned") if origin is None else origin.codes_with,
-        estimator,
-        ours=origin is not None and origin.ours,
-        reference=None if origin is None else origin.reference,
-    )
+    if known is not None and type(known.estimator) is type(estimator):
+        return replace(known, estimator=estimator)
+    summary = (type(estimator).__doc__ or name).strip().splitlines()[0]
+    return Method(name, name, summary, getattr(estimator, "codes_with", "pruned"), estimator)
 
 
 def prepare(template: Any, **given: Any) -> Any:

@@ -6,7 +6,7 @@ A run is a folder.
 ``run.json``        one object: settings, images, methods, command, machine, versions
 ``cells.jsonl``     one line per *cell*: a method at a size, in a panel, on a split
 ``codebooks/``      the pruned codebooks, ``SET/SPLIT-CODING-FULLWORDS-METHOD-SIZE.safetensors``
-``samples/``        per set, one test image per class with its descriptors, ``SET.npz``
+``samples/``        per set, about 40 test images with their descriptors, ``SET.npz``
 ``index.html``      the page, made of these files alone
 ``work/``           full codebooks and checkpoints; may be deleted when the run is done
 ==================  ============================================================================
