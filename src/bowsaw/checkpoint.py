@@ -312,7 +312,7 @@ class Checkpoint:
                 raise ValueError("its record is not a mapping")
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{self.path} cannot be continued: {error}. {remedy}") from error
-        difference = _difference(before, self._fingerprint)
+        difference = first_difference(before, self._fingerprint)
         if difference:
             raise MismatchError(
                 f"{self.path} is the checkpoint of other work: {difference}. Use the settings it "
@@ -369,7 +369,7 @@ def begins_as(file_format: str, path: Path) -> bool:
         return f'"{file_format}"'.encode() in file.read(min(n_header, 2**20))
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return the first setting that differs, as text; empty where none does."""
     for name in [*now, *before]:
         if before.get(name) != now.get(name):

@@ -195,10 +195,10 @@ def test_normal_use_converges_on_the_whole_grid():
     ("parameters", "says"),
     [
         ({"mapping": "log"}, r"mapping must be .*; got 'log'"),
-        ({"C": 0}, 'C must be a finite number above 0 or "auto"; got 0'),
+        ({"C": 0}, "C must be a finite number above 0; got 0"),
         ({"C": "best"}, "got 'best'"),
         ({"C": float("inf")}, "got inf"),
-        ({"grid": []}, "grid is empty"),
+        ({"grid": []}, "grid must be a list"),
         ({"grid": [1, -1]}, "grid must be a finite number above 0; got -1"),
         ({"grid": 3.0}, "grid must be a list"),
         ({"cv": 1}, "cv must be an integer of at least 2; got 1"),

@@ -171,7 +171,7 @@ def test_recommendations_follow_from_the_table(path):
         path.recommend()
     with pytest.raises(ParameterError, match="exactly one"):
         path.recommend(max_loss=0.1, max_ms=3)
-    with pytest.raises(ParameterError, match="met by no size; the fastest"):
+    with pytest.raises(ParameterError, match="met by no size; the best"):
         path.recommend(max_ms=0)
 
 

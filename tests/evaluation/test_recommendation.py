@@ -15,10 +15,8 @@ from bowsaw.evaluation.path import (
     SizeEstimate,
     deal,
     milliseconds_per_image,
+    sizes_within,
     summarise,
-    within_bytes,
-    within_loss,
-    within_ms,
 )
 
 TABLE = (
@@ -85,34 +83,23 @@ def test_error_bars_are_those_of_nadeau_and_bengio():
     assert (full.n_bytes, small.n_bytes) == (1024, 128)
 
 
-def test_the_smallest_size_within_a_loss():
-    assert within_loss(TABLE, 0.035).n_words == 10
-    assert within_loss(TABLE, 0.01).n_words == 50
-    assert within_loss(TABLE, 0).n_words == 50
-    with pytest.raises(ParameterError, match=r"the best, 50 words, loses -0.0100 ± 0.0040"):
-        within_loss(TABLE, -0.05)
-
-
-def test_the_largest_size_within_bytes():
-    assert within_bytes(TABLE, 399).n_words == 50
-    assert within_bytes(TABLE, 400).n_words == 100
-    with pytest.raises(ParameterError, match="10 words, 40 bytes"):
-        within_bytes(TABLE, 39)
-
-
-def test_the_largest_size_within_a_time():
-    times = [4.0, 1.5, 1.0, 0.5]
-    assert within_ms(TABLE, times, 2.0) == (TABLE[1], 1.5)
-    with pytest.raises(ParameterError, match=r"the fastest, 10 words, takes 0.5 ms"):
-        within_ms(TABLE, times, 0.1)
+def test_sizes_within_a_limit():
+    losses, times = [row.loss for row in TABLE], [4.0, 1.5, 1.0, 0.5]
+    assert sizes_within(TABLE, losses, "max_loss", 0.035) == [0, 1, 3]
+    assert sizes_within(TABLE, losses, "max_loss", -0.01) == [1]
+    assert sizes_within(TABLE, times, "max_ms", 1.5) == [1, 2, 3]
+    with pytest.raises(ParameterError, match=r"the best, 50 words, needs -0.01\. Allow that"):
+        sizes_within(TABLE, losses, "max_loss", -0.05)
+    with pytest.raises(ParameterError, match=r"the best, 10 words, needs 0.5\."):
+        sizes_within(TABLE, times, "max_ms", 0.1)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, "much", True, -2])
 def test_limits_are_numbers(wrong):
-    with pytest.raises(ParameterError, match="max_loss must be a number from -1 up"):
-        within_loss(TABLE, wrong)
-    with pytest.raises(ParameterError, match="max_bytes must be a number from 0 up"):
-        within_bytes(TABLE, wrong)
+    for name, least in (("max_loss", "-1"), ("max_bytes", "0")):
+        message = f"{name} must be a finite number of at least {least}"
+        with pytest.raises(ParameterError, match=message):
+            sizes_within(TABLE, [0.0] * 4, name, wrong)
 
 
 def test_a_recommendation_is_a_sentence_with_its_error_bars():

@@ -363,24 +363,23 @@ def trace_of(selector: Any) -> dict[str, Any] | None:
         return None
     path = selector.selection_.scores
     points = np.unique(np.linspace(0, len(path) - 1, min(len(path), MAX_TRACE)).astype(int))
-    trace: dict[str, Any] = {
-        "step": points.tolist(),
-        "score": [_rounded(path[point]) for point in points],
-        "accepted": None,
-        "temperature": None,
-        "score_name": "leave-one-out, of the sample of each step",
-    }
+    name, accepted, heat = "leave-one-out, of the sample of each step", None, None
     if isinstance(selector, Annealing):
-        score = selector.score
-        trace["score_name"] = score if isinstance(score, str) else score.name
+        name = selector.score if isinstance(selector.score, str) else selector.score.name
         taken = np.concatenate(([0], np.cumsum(selector.accepted_)))[points]
-        trace["accepted"] = [_rounded(share) for share in np.diff(taken) / np.diff(points)]
-        trace["temperature"] = [_rounded(selector.temperatures_[p - 1]) for p in points[1:]]
-    return trace
+        accepted = _rounded(np.diff(taken) / np.diff(points))
+        heat = _rounded(np.asarray(selector.temperatures_)[points[1:] - 1])
+    return {
+        "step": points.tolist(),
+        "score": _rounded(np.asarray(path)[points]),
+        "accepted": accepted,
+        "temperature": heat,
+        "score_name": name,
+    }
 
 
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.6g}") if np.isfinite(value) else None
+def _rounded(values: NDArray[Any]) -> list[float | None]:
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
 
 
 # -- the machine ---------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags, as_bags
 from bowsaw.checkpoint import atomic_write, fingerprint
 from bowsaw.errors import DataError, ImageError, ParameterError
+from bowsaw.formatting import format_count
 from bowsaw.images.decode import read_image
 from bowsaw.store import Store
 
@@ -76,9 +77,8 @@ class Collection:
         n_classes = len(np.unique(self.y))
         if n_classes < 2:
             raise DataError(
-                f"{self.name} has usable images of {n_classes} class"
-                f"{'' if n_classes == 1 else 'es'}, and a comparison needs at least 2. Add images "
-                "of other classes."
+                f"{self.name} has usable images of {format_count(n_classes, 'class', 'classes')}, "
+                "and a comparison needs at least 2. Add images of other classes."
             )
 
     @classmethod
@@ -94,16 +94,7 @@ class Collection:
     ) -> Collection:
         """Return the usable images of a store, named after its folder unless a name is given.
 
-        Parameters
-        ----------
-        store : Store
-            The store.
-        name : str, optional
-            Another name.
-        codebook_images, train, images
-            As in the class.
-        **about
-            Further facts for ``run.json``.
+        All other arguments are as in the class; ``about`` is given as keywords.
         """
         called = name or store.path.resolve().name.removesuffix(".store") or "images"
         about = {

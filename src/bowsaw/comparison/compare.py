@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,7 +35,7 @@ import sklearn
 from numpy.typing import ArrayLike
 
 from bowsaw._version import __version__
-from bowsaw.checkpoint import JsonLines, exclusive
+from bowsaw.checkpoint import JsonLines, exclusive, first_difference
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
@@ -56,7 +56,6 @@ from bowsaw.comparison.records import (
     Key,
     Run,
     codebook_path,
-    has_run,
     key_of,
     read_about,
     read_run,
@@ -213,16 +212,8 @@ def plan(
             f"{', '.join(map(str, kept))}. Ask for fewer words, or a larger codebook."
         )
     check_sharpness(sharpness)
-    return chosen, [
-        Key(name, split, code, full, method, size)
-        for full in reversed(words)
-        for code in _codings(coding)
-        for name in names
-        for split in range(check_int(n_splits, "n_splits", 1))
-        for method in chosen
-        for size in ([full] if method == FULL else kept)
-        if method == FULL or size < full
-    ]
+    splits = range(check_int(n_splits, "n_splits", 1))
+    return chosen, _keys(names, chosen, kept, words, _codings(coding), splits)
 
 
 def evaluate(
@@ -315,17 +306,29 @@ def evaluate(
             drawn = [experiment.split(name, index).split for index in splits]
             paths = None if collection.store is None else collection.store.paths
             check_leaks(book, collection.bags, drawn, paths)
-    keys = [
-        Key(name, split, code, full, method.name, full)
-        for full in (reversed(_sizes(n_words, "n_words")) if book is None else [book.n_words])
-        for code in codings
-        for name in collections
-        for split in splits
-    ]
+    words = _sizes(n_words if book is None else book.n_words, "n_words")
+    keys = _keys(collections, [method.name], [], words, codings, splits)
     return _run(experiment, keys, n_workers, overwrite, command, on_cell)
 
 
 # -- the engine ----------------------------------------------------------------------------------
+
+
+def _keys(
+    names: Iterable[str],
+    methods: Iterable[str],
+    sizes: Sequence[int],
+    words: Sequence[int],
+    codings: Sequence[str],
+    splits: Iterable[int],
+) -> list[Key]:
+    """Return cells in order: large codebooks first, panel by panel, split by split."""
+    return [
+        Key(name, split, code, full, method, size)
+        for full in reversed(words)
+        for code, name, split, method in product(codings, names, splits, methods)
+        for size in ([full] if method in (FULL, GIVEN) else [s for s in sizes if s < full])
+    ]
 
 
 def _run(
@@ -342,7 +345,7 @@ def _run(
     starts = {name: experiment.split(name, first) for name in experiment.collections}
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder, "run"):
-        if overwrite and has_run(folder):
+        if overwrite and (folder / "run.json").exists():
             _clear(folder)
         about, done = _resume(experiment, keys, command)
         lines = JsonLines(folder / "cells.jsonl")
@@ -393,7 +396,7 @@ def _resume(
 ) -> tuple[dict[str, Any], dict[Key, Cell]]:
     """Return the content of ``run.json`` and the finished cells; refuse another experiment."""
     folder, about = experiment.folder, _about(experiment, keys, command)
-    if not has_run(folder):
+    if not (folder / "run.json").exists():
         if (folder / "cells.jsonl").exists():
             raise ParameterError(
                 f"{folder} has records of cells but no run.json. Choose another output folder."
@@ -410,11 +413,13 @@ def _resume(
         before["sets"].get(name, one)["digest"] != one["digest"]
         for name, one in about["sets"].items()
     ):
-        difference = _difference(_settings(before), _settings(about)) or "fingerprints differ"
+        was, now = _settings(before), _settings(about)
+        both = {name: now[name] for name in now if name in was}
+        difference = first_difference({name: was[name] for name in both}, both)
         raise MismatchError(
-            f"{folder} holds cells of another experiment: {difference}. Use the settings it was "
-            "started with, choose another output folder, or start again with --overwrite; it has "
-            "been left as it is."
+            f"{folder} holds cells of another experiment: {difference or 'fingerprints differ'}. "
+            "Use the settings it was started with, choose another output folder, or start again "
+            "with --overwrite; it has been left as it is."
         )
     about["created"], about["seconds"] = before.get("created"), before.get("seconds", 0.0)
     about["sets"] = {**before["sets"], **about["sets"]}
@@ -428,28 +433,13 @@ def _resume(
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what cells depend on; lists that may grow are left out."""
-    parameters = ("seed", "sharpness", "perplexity", "kmeans", "raw", "codebook")
+    names = ("seed", "sharpness", "perplexity", "kmeans", "raw", "codebook")
     return {
-        "images": about["sets"],
-        "methods": {name: one.get("parameters") for name, one in about["methods"].items()},
-        **{name: about["parameters"].get(name) for name in parameters},
+        **{f"set {name}": one for name, one in about["sets"].items()},
+        **{f"method {name}": one.get("parameters") for name, one in about["methods"].items()},
+        **{name: about["parameters"].get(name) for name in names},
         "version of bowsaw": about.get("versions", {}).get("bowsaw"),
     }
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> str | None:
-    """Return the first setting that differs; sets and methods that only one has do not count."""
-    shared = path in ("images.", "methods.")
-    for name in [name for name in {**before, **now} if not shared or {name} <= before.keys() & now]:
-        was, one = before.get(name), now.get(name)
-        if isinstance(was, Mapping) and isinstance(one, Mapping):
-            found = _difference(was, one, f"{path}{name}.")
-            if found is not None:
-                return found
-        elif was != one:
-            short = max(len(str(was)), len(str(one))) <= 60
-            return f"{path}{name} " + (f"was {was} and is {one}" if short else "was different")
-    return None
 
 
 def _clear(folder: Path) -> None:
@@ -523,12 +513,13 @@ def _seconds_left(left: Iterable[Key], took: Mapping[Key, float]) -> float:
 
 def _collections(data: Data) -> dict[str, Collection]:
     given = [data] if isinstance(data, Collection | Store) else list(data)
-    made = [Collection.from_store(one) if isinstance(one, Store) else one for one in given]
-    for one in made:
-        if not isinstance(one, Collection):
+    found: dict[str, Collection] = {}
+    for one in given:
+        made = Collection.from_store(one) if isinstance(one, Store) else one
+        if not isinstance(made, Collection):
             raise ParameterError(f"data must be Collections or Stores; got {type(one).__name__}.")
-    found = {collection.name: collection for collection in made}
-    if not found or len(found) < len(made):
+        found[made.name] = made
+    if not found or len(found) < len(given):
         raise ParameterError("data must be at least one collection, each with a name of its own.")
     return found
 

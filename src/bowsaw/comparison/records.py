@@ -39,26 +39,9 @@ from bowsaw.validation import parse_json
 FORMAT, SCHEMA = "bowsaw-run", 2
 
 
-class Outcome(TypedDict):
-    """How well one mapping of a cell's histograms recognises the test images."""
-
-    accuracy: float
-    class_accuracy: list[float | None]
-    confusion: list[list[int]]
-    C: float
-    C_grid: list[float]
-    C_scores: list[float]
-
-
-class Costs(TypedDict):
-    """Time and memory of a cell; the only part of it that differs from run to run."""
-
-    select_seconds: float
-    codebook_seconds: float
-    code_ms: float
-    classify_seconds: float
-    peak_bytes: int | None
-    threads: int
+Outcome = dict[str, Any]
+"""How well histograms recognise the test images: ``accuracy`` (mean over classes),
+``class_accuracy``, ``confusion``, ``C``, ``C_grid`` and ``C_scores``."""
 
 
 class Cell(TypedDict):
@@ -69,6 +52,8 @@ class Cell(TypedDict):
     ``results`` has a key per mapping ("sqrt", "raw"). ``codebook_bytes`` are those of the words to
     code with, four per number. ``trace`` is the path of a search (``step``, ``score``, ...), at
     most 200 points; ``answers`` the predicted classes of the sample images. Both may be null.
+    ``costs`` are ``select_seconds``, ``codebook_seconds``, ``code_ms`` per image,
+    ``classify_seconds``, ``peak_bytes`` and ``threads``.
     """
 
     set: str
@@ -92,7 +77,7 @@ class Cell(TypedDict):
     parameters: dict[str, Any]
     trace: dict[str, Any] | None
     answers: list[str] | None
-    costs: Costs
+    costs: dict[str, Any]
     fingerprint: str
 
 
@@ -172,20 +157,21 @@ class Run:
 
     def accuracies(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.float64]:
         """Return the mean per-class accuracy of each selected cell, see :meth:`select`."""
-        cells = self.select(mapping, **where)
-        return np.array([cell["results"][mapping]["accuracy"] for cell in cells])
+        return self._stacked("accuracy", mapping, where)
 
     def confusion(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.int64]:
         """Return the confusion matrix of the selected cells, ``(n_classes, n_classes)``, summed."""
-        cells = self.select(mapping, **where)
-        found = [cell["results"][mapping]["confusion"] for cell in cells]
-        return np.asarray(np.sum(found, axis=0), dtype=np.int64)
+        found = self._stacked("confusion", mapping, where)
+        return np.asarray(found.sum(axis=0), dtype=np.int64)
 
     def class_accuracy(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.float64]:
         """Return the accuracy per class, averaged over the selected cells, ``(n_classes,)``."""
-        cells = self.select(mapping, **where)
-        found = [cell["results"][mapping]["class_accuracy"] for cell in cells]
-        return np.asarray(np.nanmean(np.array(found, dtype=np.float64), axis=0))
+        found = self._stacked("class_accuracy", mapping, where)
+        return np.asarray(np.nanmean(found, axis=0))
+
+    def _stacked(self, name: str, mapping: str, where: Any) -> NDArray[np.float64]:
+        results: list[Any] = [cell["results"][mapping] for cell in self.select(mapping, **where)]
+        return np.array([outcome[name] for outcome in results], dtype=np.float64)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per panel, method, size and mapping.
@@ -242,15 +228,15 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     """
     where = Path(folder)
     about = read_about(where)
-    cells = {key_of(cell): cell for cell in _read_cells(where / "cells.jsonl")}
+    path, cells = where / "cells.jsonl", dict[Key, Cell]()
+    for number, line in JsonLines(path).read():
+        _check(path, number, line, _TYPES)
+        for name, outcome in line["results"].items():
+            _check(path, number, outcome, _OUTCOME_TYPES, f"results.{name}.")
+        cells[key_of(line)] = cast(Cell, line)
     others = ("probes.jsonl", "details.jsonl")
     probes, details = ([line for _, line in JsonLines(where / name).read()] for name in others)
     return Run(about, list(cells.values()), probes, details)
-
-
-def has_run(folder: Path) -> bool:
-    """Return whether there is a ``run.json``."""
-    return (folder / "run.json").exists()
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -291,16 +277,6 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("results", "parameters", "costs"), dict),
 }
 _OUTCOME_TYPES: dict[str, Any] = {"accuracy": float, "confusion": list, "C": float}
-
-
-def _read_cells(path: Path) -> list[Cell]:
-    cells = []
-    for number, line in JsonLines(path).read():
-        _check(path, number, line, _TYPES)
-        for name, outcome in line["results"].items():
-            _check(path, number, outcome, _OUTCOME_TYPES, f"results.{name}.")
-        cells.append(cast(Cell, line))
-    return cells
 
 
 def _check(path: Path, number: int, line: Any, types: Mapping[str, Any], where: str = "") -> None:

@@ -19,7 +19,7 @@ import queue
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -47,7 +47,7 @@ def measure_group(experiment: Experiment, keys: Sequence[Key], write: Write) -> 
 
 
 def measure_groups(
-    experiment: Experiment, groups: Iterable[Sequence[Key]], n_workers: int, write: Write
+    experiment: Experiment, groups: Sequence[Sequence[Key]], n_workers: int, write: Write
 ) -> None:
     """Measure groups of cells, in this process or in several; ``write`` is called in this one."""
     if n_workers == 1:
@@ -60,10 +60,9 @@ def measure_groups(
         context.Process(target=_work, args=(experiment, tasks, results), daemon=True)
         for _ in range(n_workers)
     ]
-    left = 0
+    left = len(groups)
     for keys in groups:
         tasks.put(keys)
-        left += 1
     try:
         for worker in workers:
             worker.start()

@@ -31,7 +31,6 @@ weight of frequent words. It is signed, so that negative entries are mapped too.
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
@@ -50,13 +49,8 @@ from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.selection.holdout import (
-    assign_folds,
-    check_all_are_seen,
-    check_groups,
-    n_groups_of,
-)
-from bowsaw.validation import check_choice, check_int
+from bowsaw.selection.holdout import assign_folds, check_all_are_seen, check_groups, n_groups_of
+from bowsaw.validation import check_choice, check_int, check_real
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -166,14 +160,14 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         """Raise a ParameterError when a parameter is out of range; return the grid, rising."""
         check_choice(self.mapping, "mapping", MAPPINGS)
         if self.C != "auto":
-            _positive(self.C, "C", ' or "auto"')
+            check_real(self.C, "C", 0, open_low=True, remedy='Or give "auto".')
         for name, least in (("cv", 2), ("max_iter", 1)):
             check_int(getattr(self, name), name, least)
-        _positive(self.tol, "tol")
-        grid = sorted({_positive(c, "grid") for c in _grid(self.grid)})
-        if not grid:
-            raise ParameterError("grid is empty: name at least one value of C, or give None.")
-        return grid
+        check_real(self.tol, "tol", 0, open_low=True)
+        grid = DEFAULT_GRID if self.grid is None else self.grid
+        if isinstance(grid, str) or not hasattr(grid, "__iter__") or not len(list(grid)):
+            raise ParameterError(f"grid must be a list of values of C, or None; got {grid!r}.")
+        return sorted({check_real(c, "grid", 0, open_low=True) for c in grid})
 
     @with_callbacks
     def fit(
@@ -247,32 +241,14 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return how far each histogram lies on the side of each class.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Histograms, one per row.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Positive on the side of the class (of ``classes_[1]`` when there are two).
+        The result has shape (n_samples, n_classes), or (n_samples,) for two classes; numbers are
+        positive on the side of the class (of ``classes_[1]`` when there are two).
         """
         scores = self._fitted_machine().decide(self._rows(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each histogram.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Histograms, one per row.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The classes.
-        """
+        """Return the class of each histogram, ``(n_samples,)``."""
         labels = self._fitted_machine().label(self._rows(X))
         return np.asarray(self.classes_[labels])
 
@@ -357,17 +333,3 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return list(ordered_map(one, costs, self.n_jobs))
-
-
-def _grid(grid: Sequence[float] | None) -> Sequence[float]:
-    if grid is None:
-        return DEFAULT_GRID
-    if isinstance(grid, str) or not hasattr(grid, "__iter__"):
-        raise ParameterError(f"grid must be a list of values of C, or None; got {grid!r}.")
-    return grid
-
-
-def _positive(value: object, name: str, other: str = "") -> float:
-    if isinstance(value, numbers.Real) and 0 < float(value) < np.inf:
-        return float(value)
-    raise ParameterError(f"{name} must be a finite number above 0{other}; got {value!r}.")

@@ -73,17 +73,7 @@ def class_accuracies(matrix: ArrayLike) -> NDArray[np.float64]:
 def mean_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike, n_classes: int) -> float:
     """Return the mean, over the classes that occur in ``y_true``, of their accuracies.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of int, shape (n,)
-        The true and the predicted class of each item, from 0 to ``n_classes - 1``.
-    n_classes : int
-        How many classes there are.
-
-    Returns
-    -------
-    float
-        From 0 to 1.
+    Parameters are those of ``confusion``; the result lies between 0 and 1.
 
     Examples
     --------

@@ -29,7 +29,7 @@ The paper prunes to one size that the user names, and knows no path.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
@@ -62,7 +62,7 @@ from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
 from bowsaw.selection.elimination import EliminationPath, check_sizes, eliminate
 from bowsaw.selection.holdout import assign_folds, check_all_are_seen, check_groups, n_groups_of
 from bowsaw.selection.routing import handed_on, of_rows, router
-from bowsaw.validation import check_int, check_labels
+from bowsaw.validation import check_int, check_labels, check_real
 
 Labels = NDArray[np.int64]
 
@@ -211,45 +211,19 @@ def summarise(
     )
 
 
-def within_loss(table: Sequence[SizeEstimate], max_loss: float) -> SizeEstimate:
-    """Return the smallest size whose estimated loss is at most ``max_loss``."""
-    limit = _limit("max_loss", max_loss, least=-1.0)
-    fitting = [row for row in table if row.loss <= limit]
+def sizes_within(
+    table: Sequence[SizeEstimate], costs: Sequence[float], name: str, limit: float
+) -> list[int]:
+    """Return the rows of the table whose cost is at most ``limit``; refuse if there are none."""
+    check_real(limit, name, -1 if name == "max_loss" else 0)
+    fitting = [row for row, cost in enumerate(costs) if cost <= limit]
     if not fitting:
-        best = min(table, key=lambda row: row.loss)
+        best = int(np.argmin(costs))
         raise ParameterError(
-            f"max_loss={max_loss!r} is met by no size; the best, {best.n_words} words, loses "
-            f"{best.loss:.4f} ± {best.loss_se:.4f}. Allow at least that."
+            f"{name}={limit!r} is met by no size; the best, {table[best].n_words} words, needs "
+            f"{costs[best]:.6g}. Allow that, or name other sizes to fit."
         )
-    return min(fitting, key=lambda row: row.n_words)
-
-
-def within_bytes(table: Sequence[SizeEstimate], max_bytes: float) -> SizeEstimate:
-    """Return the largest size whose words take at most ``max_bytes``."""
-    limit = _limit("max_bytes", max_bytes)
-    fitting = [row for row in table if row.n_bytes <= limit]
-    if not fitting:
-        least = min(table, key=lambda row: row.n_bytes)
-        raise ParameterError(
-            f"max_bytes={max_bytes!r} is less than the smallest size needs ({least.n_words} words, "
-            f"{least.n_bytes} bytes). Allow that, or name smaller sizes to fit."
-        )
-    return max(fitting, key=lambda row: row.n_words)
-
-
-def within_ms(
-    table: Sequence[SizeEstimate], times: Sequence[float], max_ms: float
-) -> tuple[SizeEstimate, float]:
-    """Return the largest size that codes an image in at most ``max_ms``, and its time."""
-    limit = _limit("max_ms", max_ms)
-    fitting = [pair for pair in zip(table, times, strict=True) if pair[1] <= limit]
-    if not fitting:
-        row, best = min(zip(table, times, strict=True), key=lambda pair: pair[1])
-        raise ParameterError(
-            f"max_ms={max_ms!r} is met by no size; the fastest, {row.n_words} words, takes "
-            f"{best:.3g} ms per image here. Allow that, or name smaller sizes to fit."
-        )
-    return max(fitting, key=lambda pair: pair[0].n_words)
+    return fitting
 
 
 def milliseconds_per_image(
@@ -276,14 +250,6 @@ def _seconds(coder: BagOfWords, bags: Bags) -> float:
     begin = time.perf_counter()
     coder.transform(bags)
     return time.perf_counter() - begin
-
-
-def _limit(name: str, value: object, least: float = 0.0) -> float:
-    """Return a limit as a float, or say what it must be."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not least <= number < np.inf:
-        raise ParameterError(f"{name} must be a number from {least:g} up; got {value!r}.")
-    return number
 
 
 class PruningPath(Selector):
@@ -546,23 +512,28 @@ class PruningPath(Selector):
             one thread of this machine.
         """
         check_is_fitted(self, "path_")
-        if sum(limit is not None for limit in (max_loss, max_bytes, max_ms)) != 1:
+        limits = {"max_loss": max_loss, "max_bytes": max_bytes, "max_ms": max_ms}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        if len(given) != 1:
             raise ParameterError(
                 "recommend needs exactly one of max_loss, max_bytes and max_ms; got "
                 f"{max_loss!r}, {max_bytes!r} and {max_ms!r}."
             )
-        table, ms = self.estimate(), None
-        if max_loss is not None:
-            row = within_loss(table, max_loss)
-        elif max_bytes is not None:
-            row = within_bytes(table, max_bytes)
-        elif max_ms is not None:
-            times = [self._milliseconds(row.n_words) for row in table]
-            row, ms = within_ms(table, times, max_ms)
+        ((name, limit),) = given.items()
+        table = self.estimate()
+        costs: dict[str, Callable[[SizeEstimate], float]] = {
+            "max_loss": lambda row: row.loss,
+            "max_bytes": lambda row: row.n_bytes,
+            "max_ms": lambda row: self._milliseconds(row.n_words),
+        }
+        found = [costs[name](row) for row in table]
+        rows = sizes_within(table, found, name, limit)
+        pick = (min if name == "max_loss" else max)(rows, key=lambda row: table[row].n_words)
+        n_words = table[pick].n_words
         return Recommendation(
-            **row._asdict(),
-            ms_per_image=self._milliseconds(row.n_words) if ms is None else ms,
-            codebook=self.codebook_at(row.n_words),
+            **table[pick]._asdict(),
+            ms_per_image=found[pick] if name == "max_ms" else self._milliseconds(n_words),
+            codebook=self.codebook_at(n_words),
         )
 
     def _fold(self, held: NDArray[np.bool_], name: str, task: Task) -> Iterator[float]:
