@@ -98,11 +98,6 @@ def test_a_pipeline_can_end_in_a_table():
     assert pipeline.n_features_in_ == 6
     described = make_pipeline(bs.DenseSift(), bs.BagOfWords(BOOK))
     assert described.get_feature_names_out().tolist() == BOOK.names().tolist()
-    with config_context(transform_output="pandas"):
-        again = make_pipeline(
-            bs.KMeansCodebook(4, random_state=0), bs.BagOfWords(BOOK)
-        ).fit_transform(BAGS)
-    assert again.equals(table)
 
 
 def test_tables_everywhere_change_nothing():
@@ -211,15 +206,6 @@ def test_a_grid_search_over_whole_methods():
     search.fit(BAGS, Y)
     assert len(search.cv_results_["params"]) == 6
     assert search.best_estimator_["saw"].n_features_out_ == search.best_params_["saw__n_kept"]
-
-
-def test_words_that_are_learned_inside_are_those_that_are_learned_before():
-    book = bs.KMeansCodebook(8, max_iter=2, random_state=0).fit(BAGS).codebook_
-    learner = bs.KMeansCodebook(8, max_iter=2, random_state=0)
-    inside = bs.Annealing(learner, 3, n_steps=10, random_state=0).fit(BAGS, Y)
-    before = bs.Annealing(book, 3, n_steps=10, random_state=0).fit(BAGS, Y)
-    assert inside.codebook_ == before.codebook_
-    assert inside.codebook_.trained_on.tolist() == list(range(30))
 
 
 def test_a_clusterer_of_arrays_learns_no_words_of_bags():
