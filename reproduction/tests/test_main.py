@@ -23,6 +23,8 @@ def test_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch)
     # The study in small: every step, on sixty images and few words.
     monkeypatch.setitem(SETS, "scene15", ImageSet("15-Scenes", 6))
     monkeypatch.setattr("reproduction.panels.CITED_WORDS", 24)
+    # Refinements of different sizes have different settings in one folder.
+    monkeypatch.setattr("reproduction.panels.STEPS", ((4, 30), (10, 20)))
     folder = tmp_path / "paper"
     words = ["--scene15", str(small_scenes), "--splits", "2", "-o", str(folder)]
     small = Study(n_words=(40, 24), sizes=(4, 10))
