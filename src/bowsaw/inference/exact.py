@@ -8,7 +8,7 @@ it: a descriptor goes to the first survivor of its ranked list, which is exact r
 rank: the place of its code in the list. Per word the inverted index: which descriptors list it, and
 where. The index of a removed word gives the descriptors that have it as code, and each moves on to
 the next kept word of its list. That of an added word gives the descriptors that list it before
-their code, which it takes. A journal of the move has what they had before, for ``undo``.
+their code, which it takes. ``undo`` reads from a journal what they had before.
 
 A move costs the index of the moved words and the descriptors that change words, not the corpus. An
 entry is an integer divided by the size of the bag, and divided again when that integer changes, so
@@ -162,8 +162,6 @@ class ExactState(HistogramState):
         search = self._search
         return _far_kernel.Corpus(self._values, search.centre, search.exact_words)
 
-    # -- from scratch ----------------------------------------------------------------------------
-
     def _begin(self) -> None:
         self._far_blocks, self._recent = None, []
         kept = self._kept_words()
@@ -225,8 +223,6 @@ class ExactState(HistogramState):
             out[at : at + len(some)] = kept.positions[code]
             self._score[some] = best
         return out
-
-    # -- following a move ------------------------------------------------------------------------
 
     def _follow(self, swap: Swap) -> NDArray[np.int64]:
         removed, removed_columns, added, added_columns = swap

@@ -1,27 +1,21 @@
 """Far descriptors in blocks, so that an added word is compared with them quickly.
 
 **The problem.** With 50 of 5000 words kept, a fifth to a third of the descriptors are far: no kept
-word is in their lists. An added word is compared with each of them, and nearly always it is not
-nearer than the present word. That answer should not cost the reading of 128 numbers.
+word is in their lists. An added word is compared with each of them; nearly always it is not nearer.
 
 **The bound.** With P the first ``N_DIRECTIONS`` principal directions of the words and r(x) the norm
 of the rest of x, x·c ≤ Px·Pc + r(x) r(c) (Cauchy and Schwarz), as in ``nearest.search``, where the
 roundings are accounted for. Px is stored in a byte per direction, in units of its largest size in
-the corpus over 127: the rounding costs at most half a unit times |c| along each direction, which is
-added to the bound. On dense SIFT with 50 of 5000 words kept, 32 directions rule out nine words of
-ten. Memory: 40 bytes per descriptor.
+the corpus over 127: half a unit times |c| along each direction is added to the bound. On dense SIFT
+with 50 of 5000 words kept, 32 directions rule out nine words of ten.
 
-**Slots.** The far descriptors are scattered over the corpus, and a sketch is too short for a fast
-sum of products. So each segment has a run of slots, in which its far descriptors lie in the order
-in which they became far. Sketches are stored in blocks of ``N_ACROSS`` slots, directions down and
-descriptors across: the sums of a block run beside each other in vector registers. Beside them are
-the word of each descriptor and the score that another word must reach.
+**Slots.** Each segment has a run of slots, in which its far descriptors lie in the order in which
+they became far. Sketches are stored in blocks of ``N_ACROSS`` slots, directions down and
+descriptors across, for sums in vector registers. A descriptor that becomes far gets a slot when the
+next move begins: most moves of a search are undone before. It keeps the slot when it is no longer
+far. When slots run out or more than half are out of use, all are assigned again.
 
-- A descriptor that becomes far gets a slot when the next move begins: most moves of a search are
-  undone before. It keeps the slot when it is no longer far; its rank shows that. Nothing is moved.
-- When slots run out or more than half are out of use, all are assigned again.
-
-Memory: 48 bytes per slot and 4 per descriptor.
+**Cost.** Memory: 40 bytes per descriptor for sketches, and 48 per slot and 4 per descriptor.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ Then the code moves by at most 2δ / Σ w. A weight that is stored as f because 
 f is truly below f·eʰ, so n of them are at most δ = n·f·eʰ off.
 
 **Where h comes from.** A score in float32 errs by γ(n_dims + 6) (‖x‖ + ‖c‖) ‖c‖ and a constant for
-products too small for float32 (see ``nearest.search``, γ as there, x and c centred); the exponent
-is ``factor`` = 2 · sharpness / scale² times the score. Its difference from the best score, the
-factor and their product round once each, and 2^t is within 2·10⁻⁷. All this is relative to one
-constant per descriptor, which cancels.
+products too small for float32 (see ``nearest.search``, x and c centred); the exponent is ``factor``
+= 2 · sharpness / scale² times the score. Its difference from the best score, the factor and their
+product round once each, and 2^t is within 2·10⁻⁷; a constant per descriptor cancels.
 
 **Sums.** A sum of n numbers that are not negative is within γ(n) of itself in any order. A
 histogram's entries sum to 1, so relative errors of entries are L1 errors of the histogram; the mean
@@ -32,13 +31,9 @@ from bowsaw.nearest import search
 
 UNIT = search.UNIT
 UNIT64 = 2.0**-53
-CODING_OCTAVES = 100
-"""Soft coding counts weights below 2 to the minus this as that."""
-CODING_ROWS = 512
-"""Soft coding sums at most so many rows in float32."""
-_SLACK = 1.001
-_EXP2_ERROR = 2e-7
-_BLOCK_ROWS = 4096
+CODING_OCTAVES, CODING_ROWS = 100, 512
+"""Of soft coding: weights below 2 to the minus this count as that; rows summed in float32."""
+_SLACK, _EXP2_ERROR, _BLOCK_ROWS = 1.001, 2e-7, 4096
 
 
 def sum_error(n_terms: NDArray[np.int64] | int, unit: float = UNIT) -> NDArray[np.float64]:
@@ -49,10 +44,7 @@ def sum_error(n_terms: NDArray[np.int64] | int, unit: float = UNIT) -> NDArray[n
 
 
 def code_error(log_error: NDArray[np.float64], cut: float = 0.0) -> NDArray[np.float64]:
-    """Return the most that codes move in L1 when the logarithms of their weights are so far off.
-
-    ``cut`` is how much of a code's total may have been cut off: n·f / Σ w in the chapter.
-    """
+    """Return the L1 error of codes by that of log weights and the share of the total cut off."""
     with np.errstate(over="ignore"):
         moved = 2 * np.tanh(log_error / 2) + 2 * cut * np.exp(np.minimum(log_error, 700.0))
     out: NDArray[np.float64] = np.minimum(moved, 2.0)
@@ -62,10 +54,9 @@ def code_error(log_error: NDArray[np.float64], cut: float = 0.0) -> NDArray[np.f
 def score_log_error(
     norms: NDArray[np.float64], largest: float, n_dims: int, factor: float, octaves: int
 ) -> NDArray[np.float64]:
-    """Return how far the logarithm of a weight is off that comes from scores in float32.
+    """Return the error of a log weight of at least 2^-octaves, from scores in float32.
 
-    For weights of at least 2 to the minus ``octaves``. ``norms`` are those of centred descriptors
-    and ``largest`` that of the words, in stored units.
+    ``norms`` are those of centred descriptors, ``largest`` that of the words, in stored units.
     """
     score = sum_error(n_dims + 6) * (norms + largest) * largest + (n_dims + 6) * search.SMALLEST
     exponent = 4 * UNIT * octaves * np.log(2.0) + _EXP2_ERROR
@@ -76,10 +67,10 @@ def score_log_error(
 def direct_log_error(
     norms: NDArray[np.float64], largest: float, n_dims: int, factor: float
 ) -> NDArray[np.float64]:
-    """Return how far the logarithm of a weight is off that comes from differences in float64.
+    """Return the error of a log weight from differences in float64.
 
-    A squared distance is at most (norm + largest)²; with two roundings per dimension, the sum, two
-    of the exponent and the exponential itself. ``factor`` is that of scores.
+    A squared distance is at most (norm + largest)²; there are two roundings per dimension, the sum,
+    two of the exponent and the exponential itself.
     """
     out: NDArray[np.float64] = (
         _SLACK * factor / 2 * (norms + largest) ** 2 * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64

@@ -8,17 +8,15 @@ share of them whose first survivor is k: no geometry, any number of dimensions, 
 ``gaussian``
     The paper's model by Monte Carlo: points of N(c_l, Σ), truncated to the cell of l by rejection.
     Σ is σ²I, or one shrunk covariance for all words, the Mahalanobis case. Cells are those of
-    Euclidean distance, since descriptors are encoded by it; the paper's Mahalanobis cells belong to
-    a codebook that encodes by that distance.
+    Euclidean distance, by which descriptors are encoded.
 ``empirical``
     Training descriptors by their nearest word, all or a sample of each word's.
 
 Every word has a random stream named after its id: its samples depend on nothing else.
 
 **Spread of descriptors.** From the residuals r = x − c of descriptors from their nearest words:
-σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I
-(``sklearn.covariance.ledoit_wolf``). Residuals are of truncated Gaussians, since a descriptor far
-from its word has another one; neither the paper nor these estimates correct for that.
+σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I. Neither the paper nor
+these estimates correct for the truncation of the cells.
 
 **Thin cells.** With n_l samples and ``smoothing`` a, row l is (n_l Λ + a U) / (n_l + a) where U is
 ``uniform`` (nearest-surviving): a prior worth a samples. Under ``gaussian`` it applies only to
@@ -53,13 +51,11 @@ from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.random_streams import seed_from, stream
 
 COVARIANCES = ("isotropic", "shared")
-MOST_SAMPLES = 2**23
-"""float32 shares of more samples are ambiguous."""
-MOST_RESIDUALS = 2**17
+MOST_SAMPLES, MOST_RESIDUALS = 2**23, 2**17
+"""float32 shares of more samples are ambiguous; residuals that the covariance is estimated from."""
 ATTEMPTS = 20
 """Points drawn for each one wanted, before a cell is left with fewer."""
-TASK_WORDS = 4
-BLOCK_ROWS = 2**14
+TASK_WORDS, BLOCK_ROWS = 4, 2**14
 
 
 class SampledState(TransferState):
@@ -129,8 +125,7 @@ class GaussianState(SampledState):
     learn_from : Bags, optional
         Training bags for ``sigma`` or the covariance; ``bags`` by default.
     smoothing, neighbours : float, default=1.0, and int, default=5
-        Samples that ``uniform`` is worth in cells that got fewer than ``n_samples``, and its
-        neighbours.
+        Samples that ``uniform`` is worth in cells that got too few, and its neighbours.
     random_state : int, RandomState or None, default=0
         Draws the samples.
 
@@ -225,9 +220,6 @@ class EmpiricalState(SampledState):
         self._learn(samples, np.full(codebook.n_words, smoothing), neighbours)
 
 
-# -- samples ---------------------------------------------------------------------------------------
-
-
 def gaussian_samples(
     codebook: Codebook,
     root: NDArray[np.float64],
@@ -238,8 +230,7 @@ def gaussian_samples(
 ) -> Bags:
     """Return up to ``n_samples`` points of each word's truncated Gaussian, one bag per word.
 
-    ``root`` is the symmetric root of the covariance, in unit-norm units. Cells that hardly hold
-    their own word's points get fewer.
+    ``root`` is the symmetric root of the covariance, in unit-norm units.
     """
     words, search = codebook.words, WordSearch(codebook.words)
     stored_root = root * codebook.scale
@@ -276,10 +267,7 @@ def empirical_samples(
     *,
     n_jobs: int | None = -1,
 ) -> Bags:
-    """Return the descriptors of each word, one bag per word: all, or a sample of ``n_samples``.
-
-    Descriptors keep their order; ``bags`` may lie on disk.
-    """
+    """Return the descriptors of each word, one bag per word: all, or a sample; in their order."""
     codes = nearest_words(bags, codebook.words_for(bags), n_jobs=n_jobs)
     order = np.argsort(codes, kind="stable")
     limits = np.searchsorted(codes[order], np.arange(codebook.n_words + 1))
@@ -300,9 +288,6 @@ def empirical_samples(
         block = bags.read(start, stop, dtype=bags.dtype)
         values[by_row[begin:end]] = block[rows[begin:end] - start]
     return Bags(values, limits, scale=bags.scale, description=bags.description)
-
-
-# -- the spread of descriptors ---------------------------------------------------------------------
 
 
 def _residuals(
@@ -336,10 +321,7 @@ def sigma_or_estimate(
 def residual_covariance(
     codebook: Codebook, bags: Bags | None, n_jobs: int | None = -1
 ) -> NDArray[np.float64]:
-    """Return the shrunk covariance of residuals, ``(n_dims, n_dims)``, in unit-norm units.
-
-    Of at most ``MOST_RESIDUALS`` descriptors, evenly spaced within blocks.
-    """
+    """Return the shrunk covariance of residuals, ``(n_dims, n_dims)``, in unit-norm units."""
     n_all = 0 if bags is None else bags.n_descriptors
     step = max(1, -(-n_all // MOST_RESIDUALS))
     blocks = [residuals[::step] for residuals in _residuals(codebook, bags, n_jobs)]

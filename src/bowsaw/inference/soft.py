@@ -20,20 +20,18 @@ moved) multiplications, against n_dims times as many and an exponential each for
 Weights of more than ``max_bytes`` lie in a memory-mapped file without a name, which the system
 removes with the last state that uses it. The numbers are the same.
 
-**Totals do not drift.** Each is kept as an unevaluated sum of two float64 (``add_columns``). In 16
-bits a weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this arithmetic is exact:
-after any moves a total equals that of ``reset``. In float64 each addition errs by at most
-2⁻¹⁰⁵ · n_words²; after ``REFRESH`` additions totals are computed from scratch.
+**Totals do not drift.** Each is an unevaluated sum of two float64 (``add_columns``). In 16 bits a
+weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this arithmetic is exact. In float64
+an addition errs by at most 2⁻¹⁰⁵ · n_words²; totals are computed again after ``REFRESH`` of them.
 
 **Where totals fade.** If every word near a descriptor is pruned, its total is not much larger than
 what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits, or 2⁴⁴ times the error of the sum in
 float64, the descriptor is encoded again with the kept words, relative to the nearest of them.
 
 **The bound** of a bag is the mean over its descriptors of what ``rounding`` proves for distances,
-storage and cut weights, and of the sums: γ(min(rows, 1024) + 5), and γ(n_kept + 5) for the share
-that is encoded again.
+storage and cut weights, and of the sums.
 
-Departure from the paper: weights are kept relative to the nearest word, not as normalised codes,
+**Departure**: weights are kept relative to the nearest word, not as the paper's normalised codes,
 which underflow to 0/0 when all near words are pruned.
 """
 
@@ -145,8 +143,6 @@ class SoftState(HistogramState):
         self._n_added = np.zeros(1, dtype=np.int64)
         self._begin()
 
-    # -- building --------------------------------------------------------------------------------
-
     def _weigh(self, bags: Bags, verbose: bool) -> NDArray[np.float64]:
         """Fill in the weights; return each bag's error of codes."""
         scores, n_dims = self._scores, bags.n_dims
@@ -185,8 +181,6 @@ class SoftState(HistogramState):
             for n_done in ordered_map(one, bags.blocks(BUILD_ROWS), self._n_jobs, ahead=4):
                 bar.step(n_done)
         return rounding.bag_means(errors, self._offsets)
-
-    # -- moves -----------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         self._clear_totals()
@@ -243,15 +237,12 @@ class SoftState(HistogramState):
         first = np.flatnonzero(np.diff(tile, prepend=-1))
         return list(pairwise([*first.tolist(), self.n_bags]))
 
-    # -- encoding some descriptors again ---------------------------------------------------------
-
     def _recode_rows(
         self, rows: NDArray[np.int64], words: Positions, columns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Add the mean codes of some descriptors to the table; return their number per bag.
 
-        ``rows`` are ascending positions among all descriptors. They lie scattered over the bags, so
-        those of many bags are encoded in one block. Sums over a bag are taken in float64.
+        ``rows`` are ascending positions among all descriptors; many bags share a block.
         """
         offsets, bags = self._offsets, self._arrays
         counts = np.diff(offsets)
@@ -296,8 +287,6 @@ class SoftState(HistogramState):
             out = np.empty((len(wide), columns.shape[1]))
             kernel.exact_weights(columns, wide, self._factor / 2, 0, out)
             yield out, out.sum(axis=0)
-
-    # -- error -----------------------------------------------------------------------------------
 
     def bound(self) -> NDArray[np.float64]:
         """Return a proven bound of each bag's L1 error against exact re-encoding, ``(n_bags,)``."""

@@ -57,10 +57,8 @@ class HistogramState(ABC):
 
     is_exact: ClassVar[bool] = False
     """Whether the histograms equal re-encoding, up to rounding and a stated bound."""
-
     history_dependent: ClassVar[bool] = False
     """Whether the last bits of the histograms depend on earlier moves; ``reset`` clears them."""
-
     _own: tuple[str, ...] = ()
     """Attributes that moves change; a copy of the state copies them and shares the rest."""
 
@@ -127,8 +125,6 @@ class HistogramState(ABC):
         """Return what a copy or a pickle holds: the last swap cannot be undone there."""
         return {**vars(self), "_undo_log": None}
 
-    # -- moves -----------------------------------------------------------------------------------
-
     def reset(self, kept: ArrayLike | None = None) -> Self:
         """Keep these words (ids), in this order of columns; None keeps every word."""
         chosen = np.arange(self._book.n_words) if kept is None else self._book.positions(kept)
@@ -166,10 +162,7 @@ class HistogramState(ABC):
         return self
 
     def undo(self) -> Self:
-        """Take the last swap back: the same words, columns and bits as before it.
-
-        Possible once after a swap, until the next move. A copy of a state has nothing to undo.
-        """
+        """Take the last swap back, to the bit: possible once, until the next move or a copy."""
         log, n_after, changed = self._undo_log, self.n_kept, self._changed
         if log is None:
             raise ParameterError(
@@ -198,8 +191,7 @@ class HistogramState(ABC):
 
     def only(self, words: ArrayLike) -> Self:
         """Return a copy of the state that keeps only these words (ids)."""
-        chosen = self._book.positions(words)
-        return self.copy().reset(self._book.ids[chosen])
+        return self.copy().reset(self._book.ids[self._book.positions(words)])
 
     def copy(self) -> Self:
         """Return an independent state; arrays that no move changes are shared."""
@@ -282,13 +274,8 @@ class HistogramState(ABC):
         touched columns, ascending.
         """
 
-    # -- error -----------------------------------------------------------------------------------
-
     def variance(self) -> NDArray[np.float64]:
-        """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``.
-
-        Zero for exact states: nothing about them is random.
-        """
+        """Return the variance of each entry by Proposition 1, ``(n_bags, n_kept)``; 0 if exact."""
         return np.zeros((self.n_bags, self.n_kept))
 
     def bound(self) -> NDArray[np.float64] | None:

@@ -42,8 +42,7 @@ from bowsaw.random_streams import stream
 
 ALL = "all"
 _VARIANTS = {"uniform": ("policy", POLICIES), "gaussian": ("covariance", COVARIANCES)}
-_N_PASSES = 3
-_FEW_WORDS, _FEW_BAGS = 12, 2
+_N_PASSES, _FEW_WORDS, _FEW_BAGS = 3, 12, 2
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,7 @@ def draw_words(codebook: Codebook, n_kept: int, seed: int = 0) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Measurement:
-    """The results of one way; None for what was not reached before the way refused.
-
-    Times are in seconds: of the build from the bags to a state, and the median of a move.
-    ``n_bytes`` is the memory of the state, ``fidelity`` its error against re-encoding, ``refusal``
-    the reason why the way refuses these data.
-    """
+    """The results of one way; None for what was not reached before ``refusal``, its reason."""
 
     way: Way
     build_seconds: float | None = None
@@ -170,14 +164,14 @@ class Survey:
         if not bags.n_descriptors:
             raise DataError("a survey needs bags with descriptors; all are empty.")
         codebook.words_for(bags)
-        self._book, self._bags, self._seed = codebook, bags, seed
+        self._book, self._bags, self.seed = codebook, bags, seed
         self.kept, self.n_bags = codebook.ids[positions], len(bags)
         self.coding, self.sharpness = coding, sharpness
         self.n_moves, self.sample = n_moves, sample
         self.move_size = min(move_size, len(positions), codebook.n_words - len(positions))
         self.recode_seconds: float | None = None
         self.rows: list[Measurement] = []
-        self._n_jobs, self._verbose = n_jobs, verbose
+        self.n_jobs, self._verbose = n_jobs, verbose
         self._full: tuple[NDArray[np.float32], float] | None = None
 
     def run(self, ways: Sequence[Way], *, refusals: bool = False) -> Survey:
@@ -199,22 +193,15 @@ class Survey:
 
     def record(self) -> dict[str, Any]:
         """Return plain data, as JSON holds it."""
+        names = ("coding", "n_bags", "move_size", "n_moves", "seed", "n_jobs", "recode_seconds")
         return {
-            "coding": self.coding,
+            **{name: getattr(self, name) for name in names},
             "sharpness": self.sharpness if self.coding == "soft" else None,
-            "n_bags": self.n_bags,
             "n_descriptors": self._bags.n_descriptors,
             "n_words": self._book.n_words,
             "kept": self.kept.tolist(),
-            "move_size": self.move_size,
-            "n_moves": self.n_moves,
-            "seed": self._seed,
-            "n_jobs": self._n_jobs,
-            "recode_seconds": self.recode_seconds,
             "ways": [{**row.record(), "speed_up": self.speed_up(row)} for row in self.rows],
         }
-
-    # -- one way ---------------------------------------------------------------------------------
 
     def _measure(self, way: Way, refusals: bool, status: Callable[[str], None]) -> Measurement:
         known: dict[str, Any] = {}
@@ -247,7 +234,7 @@ class Survey:
         status(f"{way.name}: moving")
         yield "move_seconds", self._time_moves(state)
         status(f"{way.name}: checking")
-        yield "fidelity", state.fidelity(self.sample, random_state=self._seed)
+        yield "fidelity", state.fidelity(self.sample, random_state=self.seed)
 
     def _given(self, way: Way) -> tuple[dict[str, Any], float]:
         """Return what the ways of one coding share, and the time it took to make."""
@@ -256,7 +243,7 @@ class Survey:
             return {}, 0.0
         if self._full is None:
             words, begin = self._book.words_for(self._bags), perf_counter()
-            histograms = hard_histograms(self._bags, words, n_jobs=self._n_jobs)
+            histograms = hard_histograms(self._bags, words, n_jobs=self.n_jobs)
             self._full = histograms, perf_counter() - begin
         return {"histograms": self._full[0]}, self._full[1]
 
@@ -264,8 +251,8 @@ class Survey:
         if self.coding == "soft":
             more["sharpness"] = self.sharpness
         if way.transfer in ("gaussian", "empirical"):
-            more["random_state"] = self._seed
-        more |= {"coding": self.coding, "transfer": way.transfer, "n_jobs": self._n_jobs}
+            more["random_state"] = self.seed
+        more |= {"coding": self.coding, "transfer": way.transfer, "n_jobs": self.n_jobs}
         return whatif(book, bags, **way.options, **more)
 
     def _warm_up(self, way: Way) -> None:
@@ -281,7 +268,7 @@ class Survey:
         pruned = np.setdiff1d(self._book.ids, self.kept)
         seconds = []
         for i in range(self.n_moves + 1):
-            rng = stream(self._seed, "survey", "move", i)
+            rng = stream(self.seed, "survey", "move", i)
             remove = rng.choice(self.kept, self.move_size, replace=False)
             add = rng.choice(pruned, self.move_size, replace=False)
             seconds.append(_seconds(partial(state.swap, remove, add)))

@@ -10,18 +10,16 @@ and by Proposition 1 it is the expected re-encoded histogram if Λ_kl is the pro
 descriptor of word l has k as its first survivor (Eq. 3, written there for one pruned word).
 ``transfer_matrix()`` is Λ as (n_words, n_kept), the identity on the kept words.
 
-**Error.** Given f, the descriptors of word l choose independently, so
+**Error.** Given f, the descriptors of word l choose independently, so with N descriptors
 
     Var ψ_k = Σ_{l pruned} f_l Λ_kl (1 − Λ_kl) / N
 
-with N the bag's descriptors. The paper gives it for one word. It measures how re-encoded histograms
-scatter around the inferred one if Λ is right; it does not show a wrong Λ.
+(in the paper for one word). It is the scatter of re-encoded histograms if Λ is right.
 
-**Invariants.** Mass is conserved: rows of Λ sum to 1. Histograms are always inferred from the full
-ones, never from altered ones, so that a word that is added again has its own mass; the paper's
-Algorithm 1 can be read otherwise. A column is a sum in a fixed order (its own mass, then its
-sources by position, in float64) and is recomputed whole when one of its sources changes: moves
-give the bits of a fresh start.
+**Invariants.** Rows of Λ sum to 1. Histograms are always inferred from the full ones, so that a
+word that is added again has its own mass; the paper's Algorithm 1 can be read otherwise. A column
+is a sum in a fixed order, in float64, and is recomputed whole when one of its sources changes:
+moves give the bits of a fresh start.
 
 **Cost.** A move recomputes the columns that it touches: one multiply-add per source and bag.
 
@@ -101,8 +99,6 @@ class TransferState(HistogramState):
     def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
 
-    # -- the transfer ----------------------------------------------------------------------------
-
     def transfer_matrix(self) -> csr_array:
         """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
 
@@ -138,8 +134,6 @@ class TransferState(HistogramState):
     @abstractmethod
     def _sources(self, words: Positions) -> Sources:
         """Return the pruned words that give to each of these kept words, ascending."""
-
-    # -- moves -----------------------------------------------------------------------------------
 
     def _survives(self) -> NDArray[np.bool_]:
         # Not _kept: until a move is over, it still names words whose columns are to be dropped.

@@ -6,13 +6,11 @@ it for one word; a commented line in its source says that sets are pruned one af
 sets there are three policies, which agree on one word:
 
 ``nearest-surviving``
-    1/n to each of the n nearest survivors; to all of them if they are fewer: |pruned| · n entries
-    of Λ. The only policy whose moves cost what they touch: a swap of 10 words recomputes some 150
-    columns of 2500.
+    1/n to each of the n nearest survivors; to all of them if they are fewer. The only policy whose
+    moves cost what they touch: a swap of 10 words recomputes some 150 columns of 2500.
 ``sequential``
-    The words go one by one, by falling mass in the corpus, each to its n nearest words still alive.
-    Ties in mass are settled by the words' vectors, from the first dimension on, so that the order
-    does not depend on how words are numbered.
+    The words go one by one, by falling mass in the corpus (ties by the words' vectors), each to its
+    n nearest words still alive.
 ``chain``
     Each word's neighbours are its n nearest words, alive or not, and mass walks from neighbour to
     neighbour until it meets a survivor: an absorbing Markov chain.
@@ -105,8 +103,6 @@ class UniformState(TransferState):
             matrix[chain.pruned] = given / given.sum(axis=1, keepdims=True)
         return csr_array(matrix)
 
-    # -- nearest-surviving -----------------------------------------------------------------------
-
     def _restart_transfer(self, kept: Mask) -> None:
         self._survivors.begin(kept)
 
@@ -117,8 +113,6 @@ class UniformState(TransferState):
     def _sources(self, words: Positions) -> Sources:
         starts, sources = self._survivors.sources(words)
         return Sources(starts, sources, np.full(len(sources), 1 / self._survivors.n_nearest))
-
-    # -- sequential and chain --------------------------------------------------------------------
 
     def _chain(self) -> _Chain:
         kept = self._survives()
