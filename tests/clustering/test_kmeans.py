@@ -168,6 +168,11 @@ def test_rare_descriptors_are_found_though_the_sample_misses_them(random):
 
 @pytest.mark.parametrize("tol", [0, 0.999])
 def test_any_number_of_empty_words_is_repaired_before_it_stops(monkeypatch, random, tol):
+    rows = np.array([[0.0]] * 10 + [[100.0]] * 10 + [[60.0]] * 10)
+    start_at(monkeypatch, [[0.0], [0.0], [0.0]])
+    # The mean of all, and the two different rows that were farthest.
+    words = sorted(seeded(3, max_iter=1).fit([rows]).codebook_.words.ravel().tolist())
+    assert words == pytest.approx([160 / 3, 60, 100])
     # A few dozen move per round, and a round that gains little is not the last meanwhile.
     distinct = random.permutation(3000)[:300].reshape(100, 3).astype(np.float32)
     rows = np.repeat(distinct, 3, axis=0)
@@ -175,15 +180,6 @@ def test_any_number_of_empty_words_is_repaired_before_it_stops(monkeypatch, rand
     fitted = seeded(100, max_iter=100, tol=tol).fit(cut(rows))
     assert fitted.counts_.min() > 0
     assert len(np.unique(fitted.codebook_.words, axis=0)) == 100
-
-
-def test_empty_words_move_to_different_far_descriptors(monkeypatch):
-    rows = np.array([[0.0]] * 10 + [[100.0]] * 10 + [[60.0]] * 10)
-    start_at(monkeypatch, [[0.0], [0.0], [0.0]])
-    fitted = seeded(3, max_iter=1).fit([rows])
-    # The mean of all, and the two different rows that were farthest.
-    words = sorted(fitted.codebook_.words.ravel().tolist())
-    assert words == pytest.approx([160 / 3, 60, 100])
 
 
 def test_every_descriptor_is_used_unless_a_sample_is_asked_for(random):
@@ -293,7 +289,7 @@ def test_a_damaged_state_is_refused_and_kept(eager, monkeypatch, learner, bags, 
         assert state.read_bytes() == content
 
 
-def test_the_codebook_records_its_origin(random):
+def test_the_codebook_records_its_origin_and_objectives_are_in_unit_norm_units(random):
     about = {"name": "test", "step": 8}
     values = random.integers(0, 200, (300, 4)).astype(np.uint8)
     bags = Bags(values, [0, 100, 300], scale=512, description=about, digests=[2**64 - 1, 5])
@@ -309,16 +305,12 @@ def test_the_codebook_records_its_origin(random):
     assert (found["n_words"], found["max_iter"], found["seed"], found["n_images"]) == (6, 4, 3, 2)
     assert (found["n_iter"], found["objective"]) == (fitted.n_iter_, fitted.objective_)
     assert fitted.transform(bags) is bags
-
-
-def test_objectives_are_in_unit_norm_units(random):
-    values = random.integers(0, 200, (300, 4)).astype(np.uint8)
-    in_bytes = seeded(6).fit(Bags(values, scale=512))
-    in_units = seeded(6).fit(Bags(values / 512))
-    assert in_bytes.objective_ == pytest.approx(in_units.objective_, rel=1e-5)
-    words = in_bytes.codebook_.words
-    distances = oracle.squared_distances(values / 512, words / 512).min(axis=1)
-    assert distances.mean() <= in_bytes.objective_ * (1 + 1e-6)
+    every = seeded(6).fit(bags)
+    in_units = seeded(6).fit(Bags(values / 512, bags.offsets))
+    assert every.objective_ == pytest.approx(in_units.objective_, rel=1e-5)
+    words = every.codebook_.words / 512
+    distances = oracle.squared_distances(values / 512, words).min(axis=1)
+    assert distances.mean() <= every.objective_ * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -284,18 +284,7 @@ class TestFiles:
         assert caught.value.path == str(path)
         assert caught.value.reason.startswith(reason)
 
-    def test_no_permission(self, tmp_path, monkeypatch):
-        path = tmp_path / "a.png"
-        path.write_bytes(encode(RGB, "PNG"))
-
-        def refuse(*_args, **_options):
-            raise PermissionError(13, "Permission denied")
-
-        monkeypatch.setattr(decode.Path, "open", refuse)
-        with pytest.raises(ImageError, match="no permission to read it"):
-            read_image(path)
-
-    def test_a_large_file_is_refused_before_it_is_loaded(self, tmp_path, monkeypatch):
+    def test_a_large_or_closed_file_is_refused_before_it_is_loaded(self, tmp_path, monkeypatch):
         film, image, bomb = (tmp_path / name for name in ("film.mp4", "image.png", "bomb.png"))
         for path, head in ((film, b"\0\0\0\x18ftypmp42"), (image, b"\x89PNG\r\n\x1a\n")):
             with path.open("wb") as file:
@@ -310,6 +299,13 @@ class TestFiles:
             read_image(film)
         with pytest.raises(ImageError, match=r"83,886,080 bytes, more than 1,000 pixels"):
             read_image(image, max_pixels=1000)
+
+        def refuse(*_args, **_options):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(decode.Path, "open", refuse)
+        with pytest.raises(ImageError, match="no permission to read it"):
+            read_image(image)
 
 
 class TestQuiet:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.store.row_pixels import RowPixels, snapshot, write_images
 
-from bowsaw.errors import StoreError
+from bowsaw.errors import SpaceError, StoreError
 from bowsaw.store import Store, catalog, extract
 from bowsaw.store.catalog import Catalog, Content, Entry, Recipe, read_catalog
 
@@ -29,7 +29,7 @@ def change(store: Path, *statements: str) -> None:
         connection.commit()
 
 
-def test_what_is_written_is_read_and_an_exception_undoes_a_transaction(tmp_path):
+def test_what_is_written_is_read_and_a_failed_transaction_is_undone(tmp_path):
     # 30,000 rows take more steps than reading an empty file may.
     entries = tuple(Entry(row, f"a/'ü{row}'.png", row % 2) for row in range(30_000))
     content = Content(Recipe.of(RowPixels()), classes=("a", "ü"), entries=entries, shard_bytes=7)
@@ -49,6 +49,13 @@ def test_what_is_written_is_read_and_an_exception_undoes_a_transaction(tmp_path)
         writer.commit([done])
         assert writer.read().entries == (done, *entries[1:])
         assert writer.read().n_done == 1
+    (tmp_path / "full").mkdir()
+    with closing(Catalog(tmp_path / "full")) as writer:
+        # SQLite fails for a catalogue at its largest as it does for a full disk.
+        writer._connection.execute("PRAGMA max_page_count = 4")
+        with pytest.raises(SpaceError, match="disk is full"):
+            writer.begin(content)
+        assert writer.read() is None
 
 
 def test_every_table_column_and_entry_is_documented(store):

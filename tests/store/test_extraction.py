@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gc
-import shutil
-import sqlite3
 import sys
 import tempfile
 import tracemalloc
@@ -270,24 +268,6 @@ def test_an_exception_leaves_a_store_that_resumes(images, run, tmp_path, error, 
     resumed = run(descriptor=count_described(calls))
     assert calls == [1, 0, 6, 2, 7]
     assert resumed == run("fresh.store")
-
-
-def test_a_full_disk_under_the_catalogue_is_reported_as_such(images, run, tmp_path, monkeypatch):
-    connect = sqlite3.connect
-
-    def small(*args, **options):
-        connection = connect(*args, **options)
-        connection.execute("PRAGMA max_page_count = 4")
-        return connection
-
-    # SQLite says SQLITE_FULL for a catalogue at its largest as it does for a full disk.
-    for i in range(200):
-        shutil.copy(images.paths[0], tmp_path / "images" / "a" / f"{'x' * 60}{i:03}.png")
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", small)
-        with pytest.raises(SpaceError, match="disk is full"):
-            run()
-    assert run() == run("fresh.store")
 
 
 if sys.platform != "win32":
