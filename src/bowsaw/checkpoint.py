@@ -515,10 +515,16 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         if version not in ((1, 0), (2, 0), (3, 0)):
             raise ValueError("it has another version of NumPy's format")
         # Version 3 has the layout of version 2; texts of numbers are ASCII in both.
-        if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        else:
-            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+        old = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        try:
+            header = read(file)
+        except MemoryError:
+            # Python's parser raises it for deep brackets, whatever memory there is.
+            header = None
+        if header is None:
+            raise ValueError("its header is nested too deeply")
+        shape, _, dtype = header
         left = n_bytes - file.tell()
         # Long doubles of other systems are read as something else, without a warning.
         if dtype.kind not in "biufcSU" or dtype.char in "gG":
