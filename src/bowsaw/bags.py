@@ -358,10 +358,7 @@ class Bags(Sequence[NDArray[Any]]):
         return found.hexdigest()
 
     def blocks(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        """Yield ``(start, stop)`` of blocks of at most ``n_rows`` descriptors.
-
-        The limits depend on the bags alone, never on the number of threads.
-        """
+        """Yield ``(start, stop)`` of blocks of at most ``n_rows`` descriptors."""
         for start in range(0, self.n_descriptors, n_rows):
             yield start, min(start + n_rows, self.n_descriptors)
 

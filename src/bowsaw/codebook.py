@@ -214,9 +214,7 @@ class Codebook:
         """Return the codebook of only these words (ids), in the order given."""
         kept = self.positions(words)
         if not len(kept):
-            raise ParameterError(
-                "words is empty, and a codebook needs at least one word. Keep a word."
-            )
+            raise ParameterError("words is empty, and a codebook needs at least one. Keep a word.")
         return self._at(kept)
 
     def without(self, words: ArrayLike) -> Codebook:
@@ -230,10 +228,7 @@ class Codebook:
         return self._at(np.delete(np.arange(self.n_words), gone))
 
     def learned_from(self, bags: Bags) -> Codebook:
-        """Return the codebook with these bags' images added to ``trained_on``.
-
-        Where the images of either are unknown, ``trained_on`` becomes None.
-        """
+        """Return the codebook with these bags' images in ``trained_on``, None where unknown."""
         seen = None
         if self._trained_on is not None and bags.digests is not None:
             seen = np.union1d(self._trained_on, bags.digests)

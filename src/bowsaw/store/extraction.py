@@ -22,7 +22,7 @@ process alone cuts shards and writes the catalogue, by the same rules, so the st
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import takewhile
@@ -48,7 +48,6 @@ from bowsaw.store.catalog import (
     open_catalog,
 )
 from bowsaw.store.describing import (
-    Described,
     Describer,
     Finding,
     Target,
@@ -260,8 +259,6 @@ class _Run:
         row_bytes = self.recipe.n_dims * self.recipe.stored_dtype.itemsize
         return n_images >= SHARD_IMAGES or n_descriptors * row_bytes >= self._shard_bytes
 
-    # -- what is valid ---------------------------------------------------------------------------
-
     def _valid_entries(self, before: Content) -> tuple[Entry, ...]:
         """Return the images of the leading shards that a new extraction would write alike."""
         n_same = self._count_same(before.entries[: before.n_done])
@@ -296,8 +293,6 @@ class _Run:
             with closing(same_images(self._cluster, self._describer, images)) as answers:
                 return sum(1 for _ in takewhile(bool, bar.track(answers)))
 
-    # -- what is missing -------------------------------------------------------------------------
-
     def _finish(self, catalog: Catalog, content: Content, strict: bool) -> None:
         """Describe the pending images, shard by shard."""
         images = [(self._target(entry), entry) for entry in content.entries[content.n_done :]]
@@ -328,29 +323,18 @@ class _Run:
         targets = (target for target, _ in images)
         described = ordered_map(self._describer.describe, targets, self._n_jobs)
         work = zip((entry for _, entry in images), described, strict=True)
-        n_done, number = 0, first
-        while n_done < len(images):
+        n_left, number = len(images), first
+        while n_left:
+            shard: list[Entry] = []
             with ShardWriter(
                 self._folder, number, self.recipe.n_dims, self.recipe.stored_dtype
             ) as writer:
-                shard = self._fill(writer, number, work, on_image)
-            yield shard
-            n_done += len(shard)
+                for pending, (finding, values, positions) in work:
+                    on_image(pending, finding)
+                    shard.append(finding.entry(pending, number, writer.n_rows))
+                    writer.append(values, positions)
+                    if self._is_full(len(shard), writer.n_rows):
+                        break
+            yield tuple(shard)
+            n_left -= len(shard)
             number += 1
-
-    def _fill(
-        self,
-        writer: ShardWriter,
-        number: int,
-        work: Iterator[tuple[Entry, Described]],
-        on_image: OnImage,
-    ) -> tuple[Entry, ...]:
-        """Append images to one shard until it is full or there are no more."""
-        shard: list[Entry] = []
-        for pending, (finding, values, positions) in work:
-            on_image(pending, finding)
-            shard.append(finding.entry(pending, number, writer.n_rows))
-            writer.append(values, positions)
-            if self._is_full(len(shard), writer.n_rows):
-                break
-        return tuple(shard)

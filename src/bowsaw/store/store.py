@@ -82,8 +82,6 @@ class Store:
     def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
         return (type(self), (self._folder.absolute(),))
 
-    # -- usable images ---------------------------------------------------------------------------
-
     @cached_property
     def bags(self) -> Bags:
         """The descriptors of the usable images, on disk: choosing among them copies nothing."""
@@ -145,8 +143,6 @@ class Store:
 
     def _column(self, name: str) -> NDArray[np.int64]:
         return np.array([getattr(entry, name) for entry in self._usable], dtype=np.int64)
-
-    # -- the store -------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
