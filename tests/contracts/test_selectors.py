@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import bowsaw as bs
-from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import SharedCodes
@@ -130,9 +130,6 @@ def saw(name, fits):
     return fits[name]
 
 
-# -- what is chosen --------------------------------------------------------------------------------
-
-
 @ANY
 def test_as_many_words_are_kept_as_asked_and_each_once(saw, name):
     selection = saw.selection_
@@ -202,9 +199,6 @@ def test_names_of_classes_do_not_matter(saw, name):
     assert saw.classes_.tolist() == ["ash", "elm", "oak", "pine"]
 
 
-# -- coding by the choice --------------------------------------------------------------------------
-
-
 @ANY
 def test_new_bags_are_coded_by_the_choice(saw, name):
     codes = saw.transform(BAGS)
@@ -224,24 +218,9 @@ def test_selectors_stand_in_pipelines(name):
     assert pipeline.score(BAGS, Y) > 0.9
 
 
-# -- the same again --------------------------------------------------------------------------------
-
-
 @ANY
 def test_the_same_seed_keeps_the_same_words_on_any_number_of_threads(saw, name):
     assert outcome(made(name, n_jobs=2).fit(BAGS, Y)) == outcome(saw)
-
-
-@ANY
-def test_lists_of_arrays_and_bags_are_one(name):
-    book = bs.Codebook(BOOK.words / 4, BOOK.ids)
-    plain = bs.Bags(BAGS.values.astype(np.float32) / 32, BAGS.offsets)
-    one = made(name, codebook=book).fit(plain, Y)
-    other = made(name, codebook=book).fit(list(plain), Y.tolist())
-    np.testing.assert_array_equal(one.transform(plain), other.transform(list(plain)))
-
-
-# -- parameters ------------------------------------------------------------------------------------
 
 
 @ANY
@@ -250,9 +229,6 @@ def test_records_are_json(saw, name):
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["method"]
     assert record["n_columns"] == 5
-
-
-# -- what is refused -------------------------------------------------------------------------------
 
 
 @ANY
@@ -271,12 +247,6 @@ def test_unknown_codings_are_refused(name):
         made(name, coding="fisher").fit(BAGS, Y)
 
 
-@SUPERVISED
-def test_labels_are_needed(name):
-    with pytest.raises(DataError, match=r"fit\(bags, y\)"):
-        made(name).fit(BAGS)
-
-
 @UNSUPERVISED
 def test_labels_are_not_looked_at(saw, name):
     assert outcome(made(name).fit(BAGS)) == outcome(saw)
@@ -293,15 +263,6 @@ def test_labels_must_be_one_per_bag(name, wrong):
 def test_one_class_is_not_enough(name):
     with pytest.raises(DataError, match="at least 2 classes; got 1"):
         made(name).fit(BAGS, np.full(len(BAGS), "pine"))
-
-
-@ANY
-def test_bags_of_other_descriptors_are_refused(name):
-    with pytest.raises(MismatchError, match="dimensions"):
-        made(name).fit(bs.Bags(np.zeros((60, 7)), [0, 30, 60], scale=32), [0, 1])
-
-
-# -- what is thin ----------------------------------------------------------------------------------
 
 
 @ANY

@@ -119,9 +119,6 @@ def shown(state):
     )
 
 
-# -- what it shows ---------------------------------------------------------------------------------
-
-
 @ANY
 def test_at_first_all_words_are_kept_and_the_histograms_are_those_of_coding(name, state):
     np.testing.assert_array_equal(state.kept, IDS)
@@ -163,13 +160,6 @@ def test_reset_keeps_the_words_in_the_order_given(state):
 
 
 @ANY
-def test_one_word_takes_everything(state):
-    for word in IDS:
-        state.reset([word])
-        np.testing.assert_allclose(state.histograms[:, 0], FILLED, rtol=0, atol=2e-6)
-
-
-@ANY
 def test_permuting_the_words_of_the_codebook_permutes_the_result(name, state):
     random = np.random.default_rng(5)
     other = made(name, BOOK.only(random.permutation(IDS)))
@@ -190,18 +180,6 @@ def test_a_state_tells_what_it_is(state):
     assert state.n_bytes >= state.histograms.nbytes
     assert state.pruned_codebook() == BOOK.only(IDS[:3])
     assert state.reset(IDS[[2, 0, 1]]).pruned_codebook() == BOOK.only(IDS[:3])
-
-
-# -- moves -----------------------------------------------------------------------------------------
-
-
-@ANY
-def test_an_incoming_word_takes_the_column_of_the_outgoing_one(state):
-    state.reset(IDS[:6])
-    assert state.swap(remove=IDS[[4, 1]], add=IDS[[8, 7]]) is state
-    assert state.kept.tolist() == IDS[[0, 7, 2, 3, 8, 5]].tolist()
-    assert {1, 4} <= set(state.changed.tolist())
-    assert_same(state, state.copy().reset(state.kept))
 
 
 # Of words 0 to 5 in columns 0 to 5: who goes, who comes, and the columns after that.
@@ -332,9 +310,6 @@ def test_pruning_twice_is_pruning_both(state):
     assert_same(twice, state.without(IDS[[8, 4, 6, 0, 2]]))
 
 
-# -- copies ----------------------------------------------------------------------------------------
-
-
 @ANY
 def test_without_and_only_return_copies_and_leave_the_state_as_it_was(state):
     state.reset(IDS[[3, 8, 0, 5, 7, 2]])
@@ -378,8 +353,6 @@ def test_a_pickled_state_moves_as_before(state):
         move = IDS[[0, 3]], IDS[[8]]
         assert shown(other.swap(*move)) == shown(state.copy().swap(*move))
 
-
-# -- bad input -------------------------------------------------------------------------------------
 
 UNKNOWN = 6
 BAD_MOVES = {
@@ -454,9 +427,6 @@ def test_bags_on_disk_that_are_not_numbers_are_refused(name):
             made(name, bags=bags)
 
 
-# -- how far to trust it ---------------------------------------------------------------------------
-
-
 @ANY
 def test_variance_is_that_of_approximations_alone(state):
     assert not state.variance().any()
@@ -517,9 +487,6 @@ def test_coding_anew_is_coding_with_the_pruned_codebook(name, state):
     np.testing.assert_array_equal(
         state.recode(BAGS), coded(name, state.pruned_codebook())[:, order]
     )
-
-
-# -- what must not matter --------------------------------------------------------------------------
 
 
 @ANY

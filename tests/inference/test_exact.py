@@ -61,9 +61,6 @@ def gravel(random, n_rows, n_words, n_dims=12):
     return values[:n_rows], values[n_rows:]
 
 
-# -- identity 3 ------------------------------------------------------------------------------------
-
-
 @st.composite
 def corpora(draw):
     """Whole numbers of few levels: nearly every distance is tied, and words appear many times."""
@@ -218,9 +215,6 @@ def test_slots_are_given_up_when_few_descriptors_are_far():
     assert_is_recoding(state, bags)
 
 
-# -- units and storage -----------------------------------------------------------------------------
-
-
 def test_descriptors_may_lie_on_disk_and_in_pieces(tmp_path):
     random = np.random.default_rng(7)
     rows, words = gravel(random, 90, 30)
@@ -235,9 +229,6 @@ def test_descriptors_may_lie_on_disk_and_in_pieces(tmp_path):
         )
 
 
-# -- segments --------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 20))
 def test_segments_are_whole_bags_and_not_larger_than_they_may_be(counts, most):
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -248,22 +239,6 @@ def test_segments_are_whole_bags_and_not_larger_than_they_may_be(counts, most):
     for first, last in pairwise(cuts):
         assert last > first or not counts
         assert offsets[last] - offsets[first] <= most or last == first + 1
-
-
-@pytest.mark.parametrize("n_rows", [1, 40, 1000])
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_segments_and_threads_change_nothing(monkeypatch, n_rows, n_jobs):
-    each = ExactState._each
-    # Small moves would be made by one thread.
-    monkeypatch.setattr(ExactState, "_each", lambda self, work, threads=True: each(self, work))
-    monkeypatch.setattr(exact, "SEGMENT_ROWS", n_rows)
-    random = np.random.default_rng(8)
-    rows, words = gravel(random, 300, 60)
-    # Several bags larger than small segments, and some empty ones.
-    bags = cut_at_random(random, rows, 25)
-    state = ExactState(Codebook(words), bags, n_ranked=3, n_jobs=n_jobs)
-    assert_recoding_along(state, bags, random, 10)
-    assert_recoding_along(state.reset([5]), bags, random, 10, most=2)
 
 
 @pytest.mark.slow
@@ -277,9 +252,6 @@ def test_a_bag_that_two_bytes_can_hardly_number(n_rows):
     for _ in range(4):
         state.swap(*any_move(random, state))
         assert_is_recoding(state, bags)
-
-
-# -- the ends of the range -------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -318,9 +290,6 @@ def test_what_float32_cannot_square_is_refused(value):
     bags = Bags.from_pieces([rows], [0], [0], [2])
     with pytest.raises(DataError, match=r"^descriptors must lie within 4.6e\+18 .* Divide"):
         ExactState(Codebook([[0.0], [1.0]]), bags)
-
-
-# -- memory and options ----------------------------------------------------------------------------
 
 
 def test_lists_are_as_long_as_pays_and_fits():

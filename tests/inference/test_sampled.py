@@ -45,11 +45,6 @@ def gaussian(random, n_words=30, n_dims=3, **options):
 KINDS = {"empirical": lambda r: empirical(r)[0], "gaussian": lambda r: gaussian(r)[0]}
 
 
-@pytest.fixture(params=KINDS)
-def make(request):
-    return KINDS[request.param]
-
-
 def shares_by_counting(rows, words, kept, neighbours, smoothing):
     """Row l: how often each kept word is the first survivor of l's rows, smoothed."""
     order = np.argsort(nearest.squared_distances(rows, words), axis=1, kind="stable")
@@ -63,9 +58,6 @@ def shares_by_counting(rows, words, kept, neighbours, smoothing):
             matrix[word, next(place[int(w)] for w in ranked if int(w) in place)] += 1
         matrix[word] = (matrix[word] + prior * uniform[word]) / (len(own) + prior)
     return matrix
-
-
-# -- empirical -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("smoothing", [0, 1, 2.5])
@@ -112,9 +104,6 @@ def test_a_sample_of_each_words_descriptors():
     assert not np.array_equal(other.values, few.values)
 
 
-# -- gaussian --------------------------------------------------------------------------------------
-
-
 def test_gaussian_shares_are_within_four_standard_errors_of_the_integral():
     # Words −1.3, 0, .8 with σ = .7: .34088 of the middle word goes left.
     book = Codebook([[-1.3], [0.0], [0.8]])
@@ -125,28 +114,6 @@ def test_gaussian_shares_are_within_four_standard_errors_of_the_integral():
     ends = GaussianState(book, full, sigma=0.7, n_samples=500)
     assert ends.without([0]).transfer_matrix().toarray()[0].tolist() == [1, 0]
     assert ends.without([2]).transfer_matrix().toarray()[2].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("words", "share"),
-    [
-        ([(i, j) for i in range(-2, 3) for j in range(-2, 3)], 1 / 4),
-        ([(i + (j % 2) / 2, j * 3**0.5 / 2) for i in range(-2, 3) for j in range(-2, 3)], 1 / 6),
-    ],
-)
-@pytest.mark.parametrize("sigma", [0.1, 0.4, 2])
-def test_lattices_share_equally(words, share, sigma):
-    centre = len(words) // 2
-    full = np.zeros((1, len(words)))
-    full[0, centre] = 1
-    state = GaussianState(Codebook(words), full, sigma=sigma, n_samples=2000).without([centre])
-    assert state.n_samples[centre] > 500
-    away = np.linalg.norm(np.delete(words, centre, axis=0) - words[centre], axis=1)
-    expected = np.where(away < 1.01, share, 0)
-    error = np.sqrt(share * (1 - share) / state.n_samples[centre])
-    # Cells with fewer samples are smoothed toward five nearest words, by 1 in n_samples at most.
-    slack = 1 / state.n_samples[centre]
-    assert np.abs(state.histograms[0] - expected).max() < 4 * error + slack
 
 
 def test_samples_lie_in_their_cells_and_follow_the_seed_alone():
@@ -186,9 +153,6 @@ def test_shared_covariance_points_where_the_residuals_do():
     assert taken[7] + taken[17] < 0.7
 
 
-# -- the spread of descriptors ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("most", [2**17, 100])
 def test_the_covariance_is_that_of_residuals_shrunk(monkeypatch, most):
     monkeypatch.setattr(sampled, "MOST_RESIDUALS", most)
@@ -210,23 +174,3 @@ def test_the_covariance_is_that_of_residuals_shrunk(monkeypatch, most):
     weights = 1 - found[away] / plain[away]
     np.testing.assert_allclose(weights, weights[0], atol=1e-9)
     assert 0 < weights[0] < 0.1
-
-
-# -- every sampled state ---------------------------------------------------------------------------
-
-
-def test_nothing_pruned_is_nothing_changed_and_mass_stays(make):
-    random = np.random.default_rng(9)
-    state = make(random)
-    n_words = state.codebook.n_words
-    full = state.histograms.copy()
-    np.testing.assert_array_equal(state.transfer_matrix().toarray(), np.eye(n_words))
-    filled = full.sum(axis=1) > 0
-    for n_kept in (n_words - 1, 10, 3, 1):
-        state.reset(random.choice(n_words, n_kept, replace=False))
-        matrix = state.transfer_matrix()
-        assert matrix.data.min() >= 0
-        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
-        np.testing.assert_allclose(state.histograms, full @ matrix.toarray(), atol=1e-6)
-        np.testing.assert_allclose(state.histograms[filled].sum(axis=1), 1, atol=2e-6)
-        assert not state.histograms[~filled].any()

@@ -81,9 +81,6 @@ def assert_shows(state, kept):
     np.testing.assert_array_equal(state._column, column)
 
 
-# -- slots -----------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_columns_are_where_the_twin_has_them(seed):
     random = np.random.default_rng(seed)
@@ -102,19 +99,6 @@ def test_columns_are_where_the_twin_has_them(seed):
         state.swap(out, in_)
 
 
-def test_a_move_tells_words_by_position_and_the_columns_that_they_had_or_get():
-    state = Toy().reset(IDS[[5, 2, 0, 7]])
-    state.swap(remove=IDS[[0, 5]], add=IDS[[1, 4]])
-    state.swap(remove=IDS[[7]], add=IDS[[6, 3]])
-    state.swap(remove=IDS[[4, 3, 2]], add=IDS[[0]])
-    assert state.moves == [
-        [[0, 5], [2, 0], [1, 4], [2, 0]],
-        [[7], [3], [6, 3], [3, 4]],
-        [[4, 3, 2], [0, 4, 1], [0], [0]],
-    ]
-    assert_shows(state, IDS[[0, 6, 1]])
-
-
 def test_changed_names_columns_that_moved_into_holes():
     state = Toy().reset(IDS[:6])
     state.swap(remove=IDS[[1]])
@@ -126,9 +110,6 @@ def test_changed_names_columns_that_moved_into_holes():
     assert state.changed.tolist() == [4]
     state.reset()
     assert state.changed.tolist() == list(range(8))
-
-
-# -- refusals --------------------------------------------------------------------------------------
 
 
 def test_messages_name_the_word_and_how_many_are_kept():
@@ -145,28 +126,6 @@ def test_messages_name_the_word_and_how_many_are_kept():
     assert_shows(state, IDS[:3])
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])
-def test_a_broken_move_is_taken_back(monkeypatch, error):
-    state = Toy().reset(IDS[:4])
-    follow = state._follow
-
-    def broken(*move):
-        follow(*move)
-        state._table[:] = -7
-        raise error("in the middle")
-
-    monkeypatch.setattr(state, "_follow", broken)
-    for out, in_ in (([1], [5]), ([1, 2], []), ([], [5, 6]), ([0], [5, 6])):
-        with pytest.raises(error, match="in the middle"):
-            state.swap(IDS[out], IDS[in_])
-        assert_shows(state, IDS[:4])
-        # Everything was written anew.
-        assert state.changed.tolist() == [0, 1, 2, 3]
-
-
-# -- what it is ------------------------------------------------------------------------------------
-
-
 def test_memory_counts_arrays_once_and_mapped_ones_not_at_all(tmp_path):
     state = Toy()
     own = 8 * 4 * 8 + 3 * 8 + 4 * 8 + 8 * 8 + 9 * 4 + 8 * 8
@@ -176,15 +135,6 @@ def test_memory_counts_arrays_once_and_mapped_ones_not_at_all(tmp_path):
     assert state.n_bytes == own
     state.inner = Toy()
     assert state.n_bytes == 2 * own
-
-
-def test_recoding_has_the_columns_of_the_state():
-    state = Toy().reset(IDS[[4, 0, 6]])
-    truth = HistogramState.recode(state, BAGS)
-    np.testing.assert_allclose(truth, state.histograms, rtol=1e-6)
-
-
-# -- the certificate -------------------------------------------------------------------------------
 
 
 def test_fidelity_is_the_mean_and_worst_distance_of_bags_with_descriptors():

@@ -33,9 +33,6 @@ def kept_of(book):
     return draw_words(book, 8, seed=3)
 
 
-# -- which ways, which words -----------------------------------------------------------------------
-
-
 def test_all_names_every_transfer_and_every_variant():
     assert [way.name for way in ways_of("hard", ["all"])] == [
         "exact",
@@ -75,9 +72,6 @@ def test_a_number_of_words_that_prunes_nothing_or_all_is_refused(book, n):
     assert drawn.tolist() == sorted(set(drawn.tolist()) & set(IDS.tolist()))
     assert drawn.tolist() == draw_words(book, 8, seed=3).tolist()
     assert drawn.tolist() != draw_words(book, 8, seed=4).tolist()
-
-
-# -- what is measured ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
@@ -166,9 +160,6 @@ def test_the_record_is_plain(book, bags):
     assert record["kept"] == IDS[:8].tolist()
     assert (record["sharpness"], record["n_bags"], record["n_words"]) == (7.0, 6, 20)
     assert record["ways"][0]["fidelity"]["holds"] is True
-
-
-# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.fixture

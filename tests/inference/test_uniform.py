@@ -39,11 +39,6 @@ def expected_matrix(policy, words, full, kept, neighbours):
     return twin(words, kept, neighbours)
 
 
-def assert_same_bits(state, fresh):
-    np.testing.assert_array_equal(state.kept, fresh.kept)
-    np.testing.assert_array_equal(state.histograms, fresh.histograms)
-
-
 def random_move(random, state, most=4):
     """Ids to remove and to add, in numbers that may differ, so that a word is left."""
     n_words, kept = state.codebook.n_words, state.kept
@@ -52,9 +47,6 @@ def random_move(random, state, most=4):
     n_out = int(random.integers(0, min(most, len(kept) - (n_in == 0)) + 1))
     assert len(kept) + len(pruned) == n_words
     return random.choice(kept, n_out, replace=False), random.choice(pruned, n_in, replace=False)
-
-
-# -- the twins -------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -97,27 +89,6 @@ def test_short_lists_change_nothing(policy, listed, monkeypatch):
         expected = expected_matrix(policy, words, full, kept, 5)
         np.testing.assert_allclose(state.transfer_matrix().toarray(), expected, atol=1e-12)
         np.testing.assert_allclose(state.histograms, full @ expected, atol=1e-6)
-
-
-# -- identities ------------------------------------------------------------------------------------
-
-
-def test_pruning_nothing_changes_nothing(policy):
-    state, _, full = made(np.random.default_rng(1), 20, policy=policy)
-    np.testing.assert_array_equal(state.histograms, full)
-    np.testing.assert_array_equal(state.transfer_matrix().toarray(), np.eye(20))
-
-
-def test_mass_is_neither_lost_nor_made(policy):
-    random = np.random.default_rng(2)
-    state, _, _ = made(random, 200, policy=policy, n_bags=20)
-    for n_kept in (150, 20, 3, 1):
-        state.reset(random.choice(200, n_kept, replace=False))
-        assert state.histograms.min() >= 0
-        np.testing.assert_allclose(state.histograms.sum(axis=1), 1, atol=2e-6)
-        matrix = state.transfer_matrix()
-        assert matrix.data.min() >= 0
-        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
 
 
 def test_one_pruned_word_is_the_same_under_every_policy():
@@ -186,29 +157,6 @@ def test_eq_6_costs_the_pruned_words_times_the_neighbours():
         state.reset(random.choice(300, n_kept, replace=False))
         pruned = np.setdiff1d(np.arange(300), state.kept)
         assert state.transfer_matrix()[pruned].nnz == len(pruned) * min(5, n_kept)
-
-
-# -- moves -----------------------------------------------------------------------------------------
-
-
-def test_moves_give_the_bits_of_a_fresh_start():
-    random = np.random.default_rng(7)
-    state, words, full = made(random, 400, n_dims=8, n_bags=9)
-    fresh = state.copy()
-    state.reset(random.choice(400, 150, replace=False))
-    for step in range(300):
-        before, kept = state.histograms.copy(), state.kept
-        state.swap(*random_move(random, state, most=12))
-        same = np.setdiff1d(np.arange(min(len(kept), state.n_kept)), state.changed)
-        np.testing.assert_array_equal(state.kept[same], kept[same])
-        np.testing.assert_array_equal(state.histograms[:, same], before[:, same])
-        if step % 20 == 0 or step > 290:
-            assert_same_bits(state, fresh.reset(state.kept))
-    matrix = oracle.nearest_surviving(words, state.kept, 5)
-    np.testing.assert_allclose(state.histograms, full @ matrix, atol=1e-6)
-
-
-# -- variance and fidelity -------------------------------------------------------------------------
 
 
 def test_variance_is_proposition_1(policy):

@@ -97,21 +97,6 @@ def test_of_words_at_one_place_the_first_takes_all():
     np.testing.assert_allclose(shares_of(words, 0, [1, 2, 3], 0.5), [0.5, 0, 0.5], atol=ACCURACY[2])
 
 
-@pytest.mark.parametrize("n_dims", [1, 2, 3])
-def test_mass_is_conserved_and_pruning_nothing_is_the_identity(n_dims):
-    random = np.random.default_rng(n_dims)
-    words = random.normal(size=(30, n_dims)).astype(np.float32)
-    full = random.dirichlet(np.ones(30), size=4).astype(np.float32)
-    state = VoronoiState(Codebook(words), full, sigma=0.5)
-    np.testing.assert_array_equal(state.histograms, full)
-    for n_kept in (29, 10, 1):
-        state.reset(random.choice(30, n_kept, replace=False))
-        matrix = state.transfer_matrix()
-        assert matrix.data.min() >= 0
-        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
-        np.testing.assert_allclose(state.histograms, full @ matrix.toarray(), atol=1e-6)
-
-
 def test_sigma_is_in_unit_norm_units_and_estimated_from_bags():
     random = np.random.default_rng(23)
     words = np.array([[0, 0], [40, 0], [0, 40]], np.float32)

@@ -45,9 +45,6 @@ def assert_same(one, other):
     assert type(one) is type(other)
 
 
-# -- which state -----------------------------------------------------------------------------------
-
-
 def test_every_way_has_a_state_and_every_name_is_public():
     assert [(coding, name) for coding in TRANSFERS for name in TRANSFERS[coding]] == list(STATES)
     assert bs.whatif is whatif
@@ -76,9 +73,6 @@ def test_exact_inference_of_hard_coding_is_the_default():
     state = whatif(BOOK, BAGS)
     assert type(state) is ExactState
     np.testing.assert_array_equal(state.histograms, FULL)
-
-
-# -- options ---------------------------------------------------------------------------------------
 
 
 def test_options_come_to_the_state():
@@ -175,9 +169,6 @@ def test_a_wrong_number_of_threads_is_refused(n_jobs):
             whatif(BOOK, BAGS, coding=coding, transfer=transfer, n_jobs=n_jobs)
 
 
-# -- from histograms alone -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -253,9 +244,6 @@ def test_the_state_does_not_change_with_the_histograms_given(order):
     np.testing.assert_array_equal(state.only(IDS[[2, 6]]).histograms, expected)
 
 
-# -- bad input -------------------------------------------------------------------------------------
-
-
 def test_an_unknown_coding_or_transfer_is_refused():
     for coding in ("Hard", "", None, 3):
         with pytest.raises(ParameterError, match="coding must be one of 'hard', 'soft'; got"):
@@ -273,21 +261,6 @@ def test_a_corpus_is_needed(coding, transfer):
     if transfer == "exact":
         with pytest.raises(DataError, match="infers from descriptors: give bags and no histograms"):
             whatif(BOOK, BAGS, histograms=FULL, coding=coding, transfer=transfer)
-
-
-@pytest.mark.parametrize(
-    ("bags", "error", "problem"),
-    [
-        (np.zeros((5, 2)), DataError, "expected one array per bag, got a single array"),
-        ("scenes.store", DataError, "expected Bags or a list of arrays; got str"),
-        ([[[0.0, np.nan]]], DataError, "bag 0 must be finite; row 0 holds NaN"),
-        ([np.zeros((5, 3))], MismatchError, "words of 2 dimensions, the bags descriptors of 3"),
-    ],
-)
-def test_wrong_bags_are_refused(bags, error, problem):
-    for transfer in ("exact", "uniform"):
-        with pytest.raises(error, match=problem):
-            whatif(BOOK, bags, transfer=transfer)
 
 
 def test_a_codebook_of_other_descriptors_is_refused_with_histograms_too():

@@ -20,9 +20,6 @@ BOOK = bs.Codebook(RANDOM.random((12, 3)) * 4, RANDOM.permutation(90)[:12] + 7, 
 BAGS = bs.Bags(RANDOM.integers(0, 256, (80, 3)).astype(np.uint8), [0, 30, 55, 80], scale=256)
 
 
-# -- random subset ---------------------------------------------------------------------------------
-
-
 def test_every_word_is_kept_equally_often():
     # 400 subsets of 3 of 12 words: a word is in Binomial(400, 1/4) of them, so four standard
     # errors are 4 · sqrt(400 · 1/4 · 3/4) = 35.
@@ -37,9 +34,6 @@ def test_a_random_subset_without_a_seed_records_the_one_it_drew():
     fitted = RandomSubset(BOOK, 6, random_state=None).fit(BAGS)
     again = RandomSubset(BOOK, 6, random_state=fitted.selection_.seed).fit(BAGS)
     np.testing.assert_array_equal(fitted.selection_.kept, again.selection_.kept)
-
-
-# -- farthest point --------------------------------------------------------------------------------
 
 
 def radius(words, kept):
@@ -76,9 +70,6 @@ def test_words_in_one_place_are_all_taken_in_the_end():
     fitted = FarthestPoint(np.ones((4, 2)), 4).fit([[[1.0, 1.0]]])
     assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
     assert fitted.selection_.scores == (0.0, 0.0, 0.0, 0.0)
-
-
-# -- k-means -------------------------------------------------------------------------------------
 
 
 def test_it_is_k_means_at_the_small_size():

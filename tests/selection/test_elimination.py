@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -233,10 +231,3 @@ def test_between_two_stops_the_words_removed_first_are_missing():
     for n in (1, 8, 2.5, None):
         with pytest.raises(ParameterError, match=r"n_words must be an integer from 2 to 7; got"):
             path.at(n)
-
-
-def test_what_is_recorded_is_read_to_the_bit():
-    for stop in STOPS:
-        again = Stop.from_record(json.loads(json.dumps(stop.record())))
-        assert outcome(EliminationPath([again])) == outcome(EliminationPath([stop]))
-        assert again.certificate == stop.certificate

@@ -81,14 +81,6 @@ def test_the_least_loss_of_all_pairs_is_always_found(seed, n, n_jobs):
     np.testing.assert_allclose(costs, losses, atol=1e-12)
 
 
-def test_more_rows_than_a_block_are_merged_alike_on_any_number_of_threads():
-    values = np.random.default_rng(0).normal(0, 2, 300)
-    one, two = (merge_greedily(ArbitraryLosses(values), n) for n in (1, 2))
-    np.testing.assert_array_equal(one[0], two[0])
-    np.testing.assert_array_equal(one[1], two[1])
-    assert sorted(one[0][:, 1].tolist()) == list(range(1, 300))
-
-
 def test_groups_follow_chains_of_merges():
     # 3 into 2, 2 into 1, 1 into 0: each group changes its name by each merge.
     merges = np.array([[2, 3], [1, 2], [0, 1]])
@@ -124,9 +116,6 @@ def groups_of(tree):
 
 
 tables = st.builds(random_table, st.integers(0, 10**6), st.integers(1, 14), st.integers(1, 5))
-
-
-# -- the bottleneck: identity 8 -------------------------------------------------------------------
 
 
 def test_words_of_one_class_are_joined_first_and_at_no_cost():
@@ -195,20 +184,6 @@ def test_every_merge_is_a_best_one_where_many_are_alike():
         alive[second] = False
 
 
-# -- the tree --------------------------------------------------------------------------------------
-
-
-def test_copies_of_a_profile_merge_before_anything_else():
-    random = np.random.default_rng(0)
-    profiles = random.dirichlet(np.ones(5), 8)
-    kind = random.permutation(np.repeat(np.arange(8), 6))
-    table = profiles[kind] * random.uniform(0.5, 2, (48, 1))
-    tree = bottleneck_tree(table / table.sum())
-    groups = tree.groups_at(8)
-    assert len(set(zip(groups.tolist(), kind.tolist(), strict=True))) == 8
-    assert tree.losses[:40].max() < 1e-15 < tree.losses[40:].min()
-
-
 def test_the_result_is_the_same_on_any_number_of_threads():
     table = random_table(1, 400, 4)
     one, two, three = (bottleneck_tree(table, n_jobs=n) for n in (1, 2, 3))
@@ -237,18 +212,10 @@ def test_cuts_are_nested_and_numbered_by_their_first_words():
         assert len(pairs) == len(set(finer.tolist()))
 
 
-def test_one_word_needs_no_merge():
-    tree = bottleneck_tree([[0.0, 0.0], [1.0, 2.0]])
-    assert (len(tree.merges), tree.groups_at(1).tolist()) == (0, [-1, 0])
-
-
 @pytest.mark.parametrize("table", [[[0.0, 0.0]], [[-1.0, 2.0]], [1.0, 2.0], [[np.nan, 1.0]]])
 def test_tables_that_are_no_distributions_are_refused(table):
     with pytest.raises(DataError):
         bottleneck_tree(table)
-
-
-# -- the selector ----------------------------------------------------------------------------------
 
 
 def test_the_table_is_the_mean_of_the_histograms_by_class():

@@ -67,15 +67,6 @@ def test_words_are_ranked_by_their_measure(measure):
     np.testing.assert_array_equal(fitted.order_, fitted.selection_.kept)
 
 
-@pytest.mark.parametrize("measure", ["mi", "df", "chi2", "pmi"])
-def test_ranked_columns_are_those_of_the_full_histogram(measure):
-    fitted = PresenceRanking(BOOK, 4, measure=measure, n_jobs=1).fit(BAGS, NAMES)
-    assert fitted.selection_.codes_with == "full"
-    assert fitted.codebook_ == BOOK
-    columns = BOOK.positions(fitted.selection_.kept)
-    np.testing.assert_allclose(fitted.transform(BAGS), HISTOGRAMS[:, columns], rtol=1e-6)
-
-
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
     full = PresenceRanking(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
@@ -87,13 +78,6 @@ def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
     np.testing.assert_array_equal(fitted.selection_.kept, expected)
     coder = bs.BagOfWords(BOOK.only(expected), coding=coding, sharpness=0.5, n_jobs=1)
     np.testing.assert_array_equal(fitted.transform(BAGS), coder.transform(BAGS))
-
-
-def test_a_smaller_ranking_is_the_beginning_of_a_larger():
-    ten = PresenceRanking(BOOK, 10).fit(BAGS, NAMES).selection_.kept
-    for n_kept in (1, 3, 7):
-        kept = PresenceRanking(BOOK, n_kept).fit(BAGS, NAMES).selection_.kept
-        np.testing.assert_array_equal(kept, ten[:n_kept])
 
 
 def test_document_frequency_needs_no_labels():

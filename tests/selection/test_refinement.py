@@ -97,9 +97,6 @@ def test_a_start_that_needs_the_full_codebook_is_refused():
         unchecked(start=start).fit(bags, labels)
 
 
-# -- how far ---------------------------------------------------------------------------------------
-
-
 def test_words_move_where_that_helps_bags_held_out():
     bags, labels = two_classes(n_bags=80)
     # Words that lie along the uninformative coordinate.
