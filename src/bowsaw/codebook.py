@@ -222,8 +222,7 @@ class Codebook:
         gone = self.positions(words)
         if len(gone) == self.n_words:
             raise ParameterError(
-                f"words has all {self.n_words} words, and a codebook needs at least one. "
-                "Keep a word."
+                f"words has all {self.n_words} words, and a codebook needs one. Keep a word."
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
@@ -272,8 +271,7 @@ class Codebook:
                 f"{names.shape}."
             )
         order, ascending = self._by_id
-        place = np.searchsorted(ascending, names)
-        place = np.minimum(place, self.n_words - 1)
+        place = np.minimum(np.searchsorted(ascending, names), self.n_words - 1)
         found: NDArray[np.int64] = order[place]
         unknown = self._ids[found] != names
         if unknown.any():

@@ -16,7 +16,7 @@ from bowsaw.clustering import kmeans, rounds
 from bowsaw.clustering._lloyd_kernel import add_rows
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.clustering.rounds import LocalRows
-from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError
+from bowsaw.errors import DataError, MismatchError, ParameterError
 
 seeded = partial(KMeansCodebook, random_state=0)
 
@@ -278,15 +278,6 @@ def test_the_state_of_another_fit_is_refused_and_kept(eager, monkeypatch, learne
         with pytest.raises(MismatchError, match=f"its {name.replace('random_state', 'seed')} was"):
             other.fit(value if name == "bags" else bags)
         assert state.read_bytes() == before
-
-
-def test_a_damaged_state_is_refused_and_kept(eager, monkeypatch, learner, bags, state):
-    n_rounds(monkeypatch, learner, bags, interrupt_at=4)
-    for content in (state.read_bytes()[:200], b"", b"x" * 99):
-        state.write_bytes(content)
-        with pytest.raises(FormatError, match="cannot be continued"):
-            learner.fit(bags)
-        assert state.read_bytes() == content
 
 
 def test_the_codebook_records_its_origin_and_objectives_are_in_unit_norm_units(random):

@@ -98,17 +98,6 @@ def test_rows_of_another_run_are_refused_and_kept_unless_overwritten(path, other
     assert names(path) == ["histograms.npz"]
 
 
-def test_a_note_that_cannot_be_read_is_refused_and_kept(path):
-    write(path, stop_at=4)
-    target = path.with_name(path.name + ".partial")
-    for note in (b"", b"{", b"\xff" * 200):
-        target.write_bytes(note)
-        for overwrite in (False, True):
-            with pytest.raises(FormatError, match=r"partial (cannot be continued|is not a check)"):
-                write(path, overwrite=overwrite)
-        assert target.read_bytes() == note
-
-
 def test_a_note_with_an_impossible_number_is_refused(path):
     for done in (8, -1, "x", None):
         with HistogramWriter(path, ROWS.shape, {"name": "a"}, overwrite=True) as writer:

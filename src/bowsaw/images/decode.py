@@ -50,9 +50,8 @@ class GreyImage:
     """An image as descriptors use it.
 
     ``path`` is the file, or ``"<array>"`` or ``"<bytes>"``. ``grey`` is ``(height, width)``, black
-    0 to white 255; it may be the array that was given, so do not write to it. ``digest`` is a
-    64-bit digest of the file, or of the array's values, shape and dtype. ``original_size`` is width
-    and height upright, before the image was reduced.
+    0 to white 255; do not write to it, it may be the array that was given. ``digest`` has 64 bits.
+    ``original_size`` is width and height upright, before the image was reduced.
     """
 
     path: str

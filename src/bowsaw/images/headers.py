@@ -103,8 +103,6 @@ def unpack(form: str, data: bytes, at: int) -> tuple[Any, ...]:
         raise Unreadable(TRUNCATED) from None
 
 
-# -- TIFF, and EXIF, which is a TIFF inside another file -----------------------------------------
-
 _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION = 256, 257, 258, 262, 274
 _SAMPLES, _PLANES, _EXTRA = 277, 284, 338
 _PIECES = ((273, 279), (324, 325))
@@ -207,8 +205,6 @@ def _is_complete(tags: Tags, length: int) -> bool:
             return bool((tags[starts] + tags[lengths]).max() <= length)
     return True
 
-
-# -- JPEG, PNG, GIF, WebP and BMP ----------------------------------------------------------------
 
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker that ends a scan's data: not a stuffed zero, a fill byte or a restart. A single literal
@@ -350,8 +346,6 @@ _FORMATS = {
     "webp": (rb"RIFF....WEBP", webp_header),
     "gif": (rb"GIF8[79]a", gif_header),
 }
-"""The signature and the reader of each format."""
-
 _REFUSED = {
     "a JPEG 2000": rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51",
     "an AVIF or HEIF": rb"....ftyp(?:.{4})*(?:avi[fs]|hei[cx]|mif1)",
@@ -360,4 +354,3 @@ _REFUSED = {
     "a Sun raster": rb"\x59\xa6\x6a\x95",
     "an OpenEXR": rb"\x76\x2f\x31\x01",
 }
-"""Known formats that are not read."""

@@ -86,9 +86,6 @@ def assign_blocks(
     return assigned
 
 
-# -- on a worker ---------------------------------------------------------------------------------
-
-
 def dask_distributed() -> Any:
     """Return the package ``distributed``, or raise a ParameterError that says how to install it."""
     try:
@@ -146,9 +143,6 @@ def call(function: Callable[..., Any], wanted: Mapping[str, str], *arguments: An
     compare_versions(socket.gethostname(), versions(), wanted)
     with single_threaded_blas():
         return function(*arguments)
-
-
-# -- in this process -----------------------------------------------------------------------------
 
 
 class OnCluster(BaseEstimator):

@@ -94,9 +94,6 @@ _MARK = _IMAGES.partition("label")[0].encode()
 _FIRST_PAGE = 65536
 
 
-# -- values --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One image; the fields are the columns of ``images``."""
@@ -246,9 +243,6 @@ def _escapes(path: str) -> bool:
     if os.name == "nt":
         path = path.replace("\\", "/").replace(":", "/../")
     return path.startswith("/") or not path or ".." in path.split("/")
-
-
-# -- the file ------------------------------------------------------------------------------------
 
 
 class DamagedError(StoreError):

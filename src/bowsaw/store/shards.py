@@ -59,9 +59,6 @@ def header(dtype: np.dtype[Any], n_rows: int, n_columns: int) -> bytes:
     return magic + left.to_bytes(2, "little") + text.ljust(left - 1).encode("ascii") + b"\n"
 
 
-# -- writing -------------------------------------------------------------------------------------
-
-
 class _RowFile:
     """A ``.npy`` file that grows row by row and appears under its name when it is complete."""
 
@@ -167,9 +164,6 @@ def discard(folder: Path, first: int) -> None:
                     ) from error
 
 
-# -- reading -------------------------------------------------------------------------------------
-
-
 def open_values(
     folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]
 ) -> NDArray[Any]:
@@ -222,9 +216,6 @@ def _damaged(path: Path, reason: str) -> StoreError:
         f"the store's file {path} is damaged: {reason}. Copy the store again, or run the same "
         "`bowsaw extract` again to redo what is damaged."
     )
-
-
-# -- references ----------------------------------------------------------------------------------
 
 
 def _is_shard(rows: NDArray[Any]) -> bool:
