@@ -65,6 +65,10 @@ def assert_shown(seen: Visit, records: Records, panel: Panel, view: str, axis: s
 def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, records_of):
     records = records_of("small")
     with visit(browser, page_of("small")) as seen:
+        places = records.places(records.panels()[0], "n_coding_words")
+        choose(seen, "scale", "linear")
+        assert_on_a_line([(places[key], x) for key, (_, x, _) in points(seen).items()])
+        choose(seen, "scale", "log")
         seen.at("#numbers summary").click()
         for panel, view in product(records.panels(), ("raw", "sqrt")):
             choose_panel(seen, panel)
@@ -98,17 +102,6 @@ def test_every_panel_can_be_chosen(browser, page_of, records_of):
             costs = seen.text("#costs table:visible caption")
             assert panel[0] in costs
             assert f"{panel[1]} coding" in costs
-
-
-def test_even_steps_stand_evenly(browser, page_of, records_of):
-    records = records_of("small")
-    panel = records.panels()[0]
-    places = records.places(panel, "n_coding_words")
-    with visit(browser, page_of("small")) as seen:
-        choose(seen, "scale", "linear")
-        assert_on_a_line([(places[key], x) for key, (_, x, _) in points(seen).items()])
-        choose(seen, "scale", "log")
-        assert_shown(seen, records, panel, "sqrt", "coding")
 
 
 def test_toggles_hide_and_show_curves_by_mouse_and_keyboard(browser, page_of, records_of):

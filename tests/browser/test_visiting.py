@@ -8,7 +8,6 @@ from tests.browser.visiting import visit
 SOUND = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sound</title>
 <style>body { color: black; background: white }
 @media (prefers-color-scheme: dark) { body { color: white; background: black } }</style>"""
-POLICY = "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'\">"
 # Nothing listens at the discard port of this machine.
 OUTSIDE = "http://127.0.0.1:9/a.png"
 
@@ -23,38 +22,28 @@ def write(tmp_path):
     return write
 
 
-def test_a_sound_page_has_no_faults(browser, write):
-    path = write("<p>Words</p><img alt='' src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>")
-    with visit(browser, path) as seen:
+def test_a_sound_page_has_no_faults_and_errors_and_requests_are_found(browser, write):
+    with visit(browser, write("<p>Words</p>")) as seen:
         assert seen.complaints == seen.overflow() == seen.barriers() == seen.outside() == []
-
-
-def test_errors_and_requests_are_found(browser, write):
     path = write(
         "<script>console.error('one')</script><script>throw Error('two')</script>"
-        "<script>Promise.reject(Error('three'))</script><script>alert('four')</script>"
-        f"<img alt='' src='{OUTSIDE}'>"
+        f"<script>alert('three')</script><img alt='' src='{OUTSIDE}'>"
     )
     with visit(browser, path) as seen:
         seen.page.wait_for_function("true")
-        for text in ("one", "two", "three", "four"):
+        for text in ("one", "two", "three"):
             assert len([complaint for complaint in seen.complaints if text in complaint]) == 1
         assert seen.outside() == [OUTSIDE]
-    with visit(browser, write(f"<img alt='' src='{OUTSIDE}'>", SOUND + POLICY)) as seen:
-        assert any("Content Security Policy" in complaint for complaint in seen.complaints)
 
 
 def test_overflow_barriers_and_hidden_parts_are_found(browser, write):
-    wide = "<div id='wide' style='width: 2000px'>wide</div>"
     path = write(
         "<style>@media (prefers-color-scheme: dark) { #dark { color: #333 } }</style>"
-        f"{wide}<div style='overflow-x: auto'>{wide.replace('wide', 'inside')}</div>"
-        "<p id='dark'>Unseen</p><p id='gone' style='display: none'>Gone</p><input type='range'>"
+        "<div id='wide' style='width: 2000px'>wide</div><p id='dark'>Unseen</p>"
+        "<p id='gone' style='display: none'>Gone</p><input type='range'>"
     )
     with visit(browser, path) as seen:
-        excess, *elements = seen.overflow()
-        assert excess.endswith("px too wide")
-        assert elements == ["div#wide"]
+        assert seen.overflow()[1:] == ["div#wide"]
         assert seen.seen("p") == ["dark"]
         assert "label: input" in seen.barriers()
         assert "color-contrast: #dark" not in seen.barriers()

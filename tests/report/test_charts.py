@@ -81,15 +81,6 @@ def test_methods_that_code_with_all_words_stand_at_the_far_right(drawn):
             assert len(places) == 3
 
 
-def test_log_steps_are_even_for_even_ratios(drawn):
-    points = drawn[1]["columns"].all("g", data_method="refinement")[0].all("g", class_="point")
-    ten, twenty, fifty = (translation(p)[0] for p in points)
-    # log(20/10) to log(50/20) is as 0.6931 to 0.9163.
-    assert (fifty - twenty) / (twenty - ten) == pytest.approx(0.9163 / 0.6931, rel=1e-2)
-    ten, twenty, fifty = (translation(p, "data-linear")[0] for p in points)
-    assert (fifty - twenty) / (twenty - ten) == pytest.approx(3, rel=1e-2)
-
-
 def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
     looks = looks_of({f"m{i}": {"title": f"m{i}"} for i in range(30)}, [])
     assert len({(look.style, look.marker) for look in looks.values()}) == 30

@@ -69,6 +69,9 @@ def test_additional_sections_come_last_with_a_link(large):
     assert section.one("p", class_="mine").text == "Supported."
     assert [a.text for a in large.one("nav").all("a")][-2:] == ["My <claims>", "Costs"]
     assert len(large.one("select", id="panel").all("option")) == 8
+    # The first codebook shown is the largest.
+    data = data_of(large)
+    assert data["panels"][data["start"]["panel"]]["full_words"] == 5000
 
 
 def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
@@ -113,11 +116,6 @@ def test_the_script_gets_confusions_summed_over_splits(comparison):
     assert found["refinement"]["10"][:2] == [n_right, 300 - n_right]
 
 
-def test_the_first_codebook_shown_is_the_largest(large):
-    data = data_of(large)
-    assert data["panels"][data["start"]["panel"]]["full_words"] == 5000
-
-
 def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path):
     page = page_of(tmp_path, large=True, splits=1, details=False, raw=["full", "paper"])
     raw = page.one("section", id="answer").all("div", data_panel="p1", data_map="raw")
@@ -125,10 +123,6 @@ def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path)
 
 
 # -- how it is made --------------------------------------------------------------------------------
-
-
-def test_the_largest_page_stays_small(largest):
-    assert largest.stat().st_size < 4_000_000
 
 
 def luminance(colour):
@@ -156,7 +150,8 @@ def test_texts_and_lines_stand_out_in_light_and_dark():
         assert contrast(colours["edge"], colours["paper"]) >= 3
 
 
-def test_nothing_is_asked_from_a_network(comparison, large):
+def test_it_stays_small_and_asks_for_nothing_from_a_network(comparison, large, largest):
+    assert largest.stat().st_size < 4_000_000
     for page in (comparison, large):
         policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"})
         assert policy.attributes["content"].startswith("default-src 'none'")
@@ -167,8 +162,11 @@ def test_nothing_is_asked_from_a_network(comparison, large):
         assert "url(http" not in page.one("style").text
 
 
-def test_ids_are_unique_and_references_lead_somewhere(comparison, large):
+def test_ids_are_unique_references_lead_somewhere_and_headings_descend(comparison, large):
     for page in (comparison, large):
+        levels = [int(e.tag[1]) for e in page if re.fullmatch(r"h[1-6]", e.tag)]
+        assert levels[0] == levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
         ids = [e.attributes["id"] for e in page if "id" in e.attributes]
         assert len(ids) == len(set(ids))
         for element in page:
@@ -176,14 +174,6 @@ def test_ids_are_unique_and_references_lead_somewhere(comparison, large):
                 assert set((element.attributes.get(name) or "").split()) <= set(ids)
             address = element.attributes.get("href") or ""
             assert not address.startswith("#") or address[1:] in ids
-
-
-def test_headings_descend_one_step_at_a_time(comparison, large):
-    for page in (comparison, large):
-        levels = [int(e.tag[1]) for e in page if re.fullmatch(r"h[1-6]", e.tag)]
-        assert levels.count(1) == 1
-        assert levels[0] == 1
-        assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
 def test_inputs_are_named_and_tables_have_heads(comparison):

@@ -7,14 +7,7 @@ from tests.report.made_run import made_run
 
 from bowsaw.comparison.records import read_run
 from bowsaw.evaluation.significance import holm, paired_test
-from bowsaw.report.summary import (
-    PanelKey,
-    differences,
-    headline_pick,
-    level,
-    panels_of,
-    recommend,
-)
+from bowsaw.report.summary import PanelKey, differences, headline_pick, level, panels_of, recommend
 
 OURS = {"ours": True, "codes_with": "pruned"}
 
@@ -62,11 +55,8 @@ def test_level_has_mean_deviation_and_student_band():
     assert found.deviation == pytest.approx(deviation)
     assert found.high - found.mean == pytest.approx(t * deviation / math.sqrt(3))
     assert found.mean - found.low == pytest.approx(found.high - found.mean)
-
-
-def test_one_split_has_no_deviation_and_no_band():
-    found = level({4: 0.5})
-    assert (found.mean, found.deviation, found.low, found.high) == (0.5, None, 0.5, 0.5)
+    one = level({4: 0.5})
+    assert (one.mean, one.deviation, one.low, one.high) == (0.5, None, 0.5, 0.5)
 
 
 def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
@@ -83,7 +73,9 @@ def test_confusions_are_summed_and_costs_are_medians_over_splits():
         cell("saw", 10, 0.6, split=0, costs={"code_ms": 1.0, "peak_bytes": None}),
         cell("saw", 10, 0.8, split=1, costs={"code_ms": 3.0, "peak_bytes": 100}),
         cell("saw", 10, 0.7, split=2, costs={"code_ms": 80.0}),
+        cell("axe", 10, 0.6, results={}),
     )
+    assert found.methods == ["saw"]
     entry = found.entries["saw", 10]
     assert entry.confusions["sqrt"] == [[210, 90], [90, 210]]
     assert entry.costs["code_ms"] == 3.0
@@ -156,8 +148,3 @@ def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
     assert two.p is not None
     (one,) = differences(panel(*saw, cell("axe", 10, 0.6, split=1)), "sqrt", "saw")
     assert (one.mean, one.p) == (pytest.approx(0.1), None)
-
-
-def test_cells_without_results_are_left_out():
-    found = panel(cell("saw", 10, 0.7), cell("axe", 10, 0.6, results={}))
-    assert found.methods == ["saw"]

@@ -40,9 +40,6 @@ def test_the_headline_says_what_is_kept_and_what_is_saved():
     assert text == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
     assert "at most 0.02 below" in rule("sqrt", pick, "saw")
     assert "1 split" in rule("sqrt", pick, "saw")
-
-
-def test_the_headline_of_fewer_words_that_are_better():
     found = panel(cell("full", 100, 0.70), cell("saw", 10, 0.72))
     text = plain(headline(found, recommend(found, "sqrt", "saw")))
     assert text.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")

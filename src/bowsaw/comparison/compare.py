@@ -170,15 +170,8 @@ def compare(
     [('full', 12), ('random', 3)]
     """
     collections = _collections(data)
-    chosen, keys = plan(
-        list(collections),
-        methods=methods,
-        sizes=sizes,
-        n_words=n_words,
-        coding=coding,
-        n_splits=n_splits,
-        sharpness=sharpness,
-    )
+    names = list(collections)
+    chosen, keys = plan(names, methods, sizes, n_words, coding, n_splits, sharpness)
     experiment = Experiment(
         folder=Path(folder),
         collections=collections,
@@ -195,7 +188,6 @@ def compare(
 
 def plan(
     names: Sequence[str],
-    *,
     methods: Sequence[str] | Mapping[str, Any] | None,
     sizes: Sequence[int],
     n_words: int | Sequence[int],

@@ -131,14 +131,9 @@ class Run:
     details: list[dict[str, Any]] = field(default_factory=list)
 
     def select(self, mapping: str = "sqrt", **where: Any) -> list[Cell]:
-        """Return the cells with these values that were measured with a mapping, split by split.
+        """Return the cells that were measured with a mapping ("sqrt" or "raw"), split by split.
 
-        Parameters
-        ----------
-        mapping : {"sqrt", "raw"}, default="sqrt"
-            How histograms were mapped.
-        **where
-            Values of ``set``, ``split``, ``coding``, ``full_words``, ``method`` and ``size``.
+        ``where`` names values of set, split, coding, full_words, method and size.
         """
         unknown = where.keys() - set(Key._fields)
         if unknown:
@@ -174,14 +169,9 @@ class Run:
         return np.array([outcome[name] for outcome in results], dtype=np.float64)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return one row per panel, method, size and mapping.
+        """Return one row per panel, method, size and mapping, with statistics over the splits.
 
-        Returns
-        -------
-        list of dict
-            The key without the split, ``mapping``, ``n_columns``, ``n_coding_words``, ``n_splits``,
-            ``mean``, ``std`` (None for a single split), ``lowest``, ``highest``, and the ``C`` of
-            each split.
+        ``std`` is None for a single split; ``C`` is a list with one value per split.
         """
         groups: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in sorted(self.cells, key=lambda cell: cell["split"]):
