@@ -11,8 +11,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from bowsaw.errors import DataError, ParameterError
@@ -210,12 +208,6 @@ def test_new_bags_are_coded_by_the_choice(saw, name):
         np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
     else:
         assert (codes.sum(axis=1) <= 1 + 1e-5).all()
-
-
-@SUPERVISED
-def test_selectors_stand_in_pipelines(name):
-    pipeline = make_pipeline(made(name, n_kept=8), LinearSVC(C=100, dual=False)).fit(BAGS, Y)
-    assert pipeline.score(BAGS, Y) > 0.9
 
 
 @ANY

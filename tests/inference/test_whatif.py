@@ -69,12 +69,6 @@ def test_a_way_makes_its_state_from_bags_or_lists(coding, transfer, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_exact_inference_of_hard_coding_is_the_default():
-    state = whatif(BOOK, BAGS)
-    assert type(state) is ExactState
-    np.testing.assert_array_equal(state.histograms, FULL)
-
-
 def test_options_come_to_the_state():
     assert whatif(BOOK, BAGS, n_ranked=3).n_ranked == 3
     assert whatif(BOOK, BAGS, max_bytes=5 * 60 * 4).n_ranked == 4

@@ -270,21 +270,6 @@ def test_an_unreadable_checkpoint_is_refused_and_kept(problem, tmp_path, content
         Annealing(book, 4, checkpoint=tmp_path / "nowhere" / "a").fit(bags, y)
 
 
-def test_options_reach_the_state(problem):
-    bags, y, book = problem
-    how = {"n_steps": 20, "score": "relevance", "transfer": "uniform", "random_state": 0}
-    scores = {
-        policy: Annealing(book, 6, transfer_options={"policy": policy}, **how)
-        .fit(bags, y)
-        .selection_.scores
-        for policy in ("sequential", "chain", "nearest-surviving")
-    }
-    default = Annealing(book, 6, **how).fit(bags, y).selection_
-    assert len(set(scores.values())) > 1
-    assert default.scores in scores.values()
-    assert default.record()["parameters"]["transfer_options"] == {}
-
-
 def test_progress_shows_score_and_acceptance(problem, monkeypatch):
     bags, y, book = problem
     notes = []

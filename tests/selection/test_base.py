@@ -9,7 +9,7 @@ import pytest
 
 import bowsaw as bs
 from bowsaw.errors import ParameterError
-from bowsaw.selection.base import Selection, Selector, SharedCodes, check_n_kept
+from bowsaw.selection.base import Selection, Selector, SharedCodes
 
 BOOK = bs.Codebook(np.array([[0.0], [4.0], [8.0]]), [30, 10, 20])
 BAGS = [np.array([[0.0], [4.0], [4.0], [8.0]]), np.array([[8.0], [8.0]])]
@@ -85,13 +85,6 @@ def test_a_method_without_labels_says_so_and_receives_none():
     assert not hasattr(fitted, "classes_")
     assert not fitted.__sklearn_tags__().target_tags.required
     assert Fixed(BOOK).__sklearn_tags__().target_tags.required
-
-
-@pytest.mark.parametrize("value", [0, 6, 2.0, "3", None, True])
-def test_numbers_of_words_outside_the_codebook_are_refused_with_the_limit(value):
-    assert check_n_kept(np.uint8(5), 5) == 5
-    with pytest.raises(ParameterError, match=r"from 1 to 5; got .* The codebook has 5 words"):
-        check_n_kept(value, 5)
 
 
 def test_shared_codes_are_made_once_per_question():

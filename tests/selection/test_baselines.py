@@ -66,12 +66,6 @@ def test_farthest_points_are_within_twice_the_best_radius(words, n_kept):
     assert len(set(fitted.selection_.kept.tolist())) == n_kept
 
 
-def test_words_in_one_place_are_all_taken_in_the_end():
-    fitted = FarthestPoint(np.ones((4, 2)), 4).fit([[[1.0, 1.0]]])
-    assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
-    assert fitted.selection_.scores == (0.0, 0.0, 0.0, 0.0)
-
-
 def test_it_is_k_means_at_the_small_size():
     fitted = KMeansAtSize(BOOK, 4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
     trainer = bs.KMeansCodebook(4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)

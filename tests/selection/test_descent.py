@@ -95,16 +95,6 @@ def test_the_unit_is_the_distance_from_the_nearest_word():
     assert step._sharpness == pytest.approx(SOFTNESS / 0.5)
 
 
-def test_the_same_words_on_any_number_of_threads_and_for_the_same_seed():
-    bags, labels = two_classes(n_bags=40, n_rows=300)
-    books = [
-        refined(idle_words(), bags, labels, n_steps=8, n_jobs=n_jobs, seed=seed).codebook
-        for n_jobs, seed in ((1, 0), (2, 0), (2, 1))
-    ]
-    assert np.array_equal(books[0].words, books[1].words)
-    assert not np.array_equal(books[0].words, books[2].words)
-
-
 @pytest.mark.parametrize("scale", [1e-3, 100.0])
 def test_hard_coding_does_not_depend_on_the_unit_of_descriptors(scale):
     bags, labels = two_classes()

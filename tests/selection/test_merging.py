@@ -12,7 +12,6 @@ from tests.oracles import bottleneck as oracle
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.selection.base import add_columns
 from bowsaw.selection.merging import (
     Bottleneck,
     MergeTree,
@@ -148,16 +147,6 @@ def test_losses_are_divergences_and_sum_to_the_information(table):
         assert loss == pytest.approx(oracle.divergence(*before), rel=1e-9, abs=1e-15)
         members[first] = sum(before)
     assert tree.losses.sum() == pytest.approx(oracle.information(table), abs=1e-13)
-
-
-@settings(deadline=None, max_examples=20)
-@given(tables, st.integers(1, 14))
-def test_a_cut_has_lost_what_its_merges_cost(table, n_groups):
-    tree = bottleneck_tree(table)
-    groups = tree.groups_at(n_groups)
-    merged = add_columns(table.T, groups).T
-    left = tree.losses[max(0, len(tree.present) - n_groups) :].sum()
-    assert oracle.information(merged) == pytest.approx(left, abs=1e-13)
 
 
 def test_many_words_give_the_losses_of_plain_row_scans():

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 import bowsaw as bs
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import ParameterError
 from bowsaw.selection.ranking import PresenceRanking
 
 RANDOM = np.random.default_rng(8)
@@ -78,15 +78,6 @@ def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
     np.testing.assert_array_equal(fitted.selection_.kept, expected)
     coder = bs.BagOfWords(BOOK.only(expected), coding=coding, sharpness=0.5, n_jobs=1)
     np.testing.assert_array_equal(fitted.transform(BAGS), coder.transform(BAGS))
-
-
-def test_document_frequency_needs_no_labels():
-    without = PresenceRanking(BOOK, 3, measure="df").fit(BAGS)
-    given = PresenceRanking(BOOK, 3, measure="df").fit(BAGS, NAMES)
-    np.testing.assert_array_equal(without.selection_.kept, given.selection_.kept)
-    assert not without.__sklearn_tags__().target_tags.required
-    with pytest.raises(DataError, match="labels"):
-        PresenceRanking(BOOK, 3, measure="chi2").fit(BAGS)
 
 
 def test_the_mean_of_pointwise_information_puts_useless_words_first():

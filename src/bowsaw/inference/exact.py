@@ -20,9 +20,8 @@ store their word and its score. An added word that they do not list is compared 
 Comparisons are settled by float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes per entry of a list (2 the list, 3 the index). Lists of 2.5 √K
-words, from 64 to 176, pay: longer ones take more to build than the few far descriptors cost. They
-are shorter where ``max_bytes`` requires it.
+and N/T descriptors. Memory: 5 bytes per entry of a list. Lists of 2.5 √K words, from 64 to 176, pay
+and are shorter where ``max_bytes`` requires it.
 """
 
 from __future__ import annotations
@@ -84,10 +83,7 @@ class ExactState(HistogramState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import bowsaw as bs
-    >>> bags = bs.Bags(np.array([[0.1], [0.9], [1.2], [3.0]]))
-    >>> state = ExactState(bs.Codebook([[0.0], [1.0], [2.5]]), bags)
+    >>> state = ExactState(Codebook([[0.0], [1.0], [2.5]]), Bags([[0.1], [0.9], [1.2], [3.0]]))
     >>> state.histograms.tolist()
     [[0.25, 0.5, 0.25]]
     >>> state.without([1]).histograms.tolist()

@@ -20,6 +20,8 @@ far. When slots run out or more than half are out of use, all are assigned again
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,9 +39,8 @@ BLOCK_ROWS = 8192
 class Sketch:
     """A few bytes per descriptor, enough to rule most words out.
 
-    ``rows`` are the descriptors along the directions, ``rest`` the norms of what is left. Scores of
-    a descriptor that differ by less than its entry of ``margins`` are too close for float32; a
-    bound may fall short of a score by as much.
+    ``rows`` are the descriptors along the directions, ``rest`` the norms of what is left. Scores
+    that differ by less than the entry of ``margins`` are too close for float32.
     """
 
     def __init__(self, search: WordSearch, values: NDArray[np.generic], n_jobs: int | None) -> None:
@@ -58,9 +59,8 @@ class Sketch:
             squared_norms(rows, norms)
             return rows @ self._axes, norms
 
-        def largest(begin: int) -> NDArray[np.float32]:
-            sizes: NDArray[np.float32] = np.abs(along(begin)[0]).max(axis=0)
-            return sizes
+        def largest(begin: int) -> Any:
+            return np.abs(along(begin)[0]).max(axis=0)
 
         def store(begin: int) -> None:
             found, norms = along(begin)
@@ -180,8 +180,7 @@ class FarBlocks:
     ) -> Changes:
         """Return the far descriptors of these segments that lost their word or found a better one.
 
-        ``moved`` are the descriptors that the move changed before; those of them that became far
-        have no word yet. The arrays are valid until the thread's next call.
+        ``moved`` are those that the move changed before. Valid until the thread's next call.
         """
         # A slot from before must not show the word of that time.
         self.write(moved)

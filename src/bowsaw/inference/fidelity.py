@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 class Fidelity:
     """How far inferred histograms are from re-encoded ones, as L1 distances (0 to 2).
 
-    Attributes
-    ----------
-    n_bags : int
-        Number of bags re-encoded.
-    mean, worst : float
-        The L1 distance of a bag's two histograms: mean over the bags, and the largest.
-    allowed : float or None
-        The most that rounding and the state's stated bound can cause, where the state is exact;
-        None where it is approximate.
+    ``mean`` and ``worst`` are those of the ``n_bags`` bags re-encoded. ``allowed`` is the most that
+    rounding and the state's stated bound can cause, None where the state is approximate.
     """
 
     n_bags: int

@@ -158,10 +158,7 @@ class GaussianState(SampledState):
             root = sigma_or_estimate(sigma, codebook, source, n_jobs) * np.eye(codebook.n_dims)
         else:
             if sigma is not None:
-                raise ParameterError(
-                    f"sigma = {sigma!r} has no use with covariance='shared', which is estimated "
-                    "from bags. Leave it out."
-                )
+                raise ParameterError("sigma has no use with covariance='shared'. Leave it out.")
             # The signs of eigenvectors are arbitrary; the symmetric root does not depend on them.
             energy, axes = np.linalg.eigh(residual_covariance(codebook, source, n_jobs))
             root = (axes * np.sqrt(np.maximum(energy, 0))) @ axes.T
@@ -332,6 +329,4 @@ def residual_covariance(
 
 def _check_spread(total: float) -> None:
     if not total > 0:
-        raise DataError(
-            "sigma cannot be estimated: no descriptor differs from its nearest word. Give sigma."
-        )
+        raise DataError("no descriptor differs from its nearest word. Give sigma.")

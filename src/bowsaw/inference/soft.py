@@ -10,15 +10,10 @@ over its descriptors, which is re-encoding exactly and not an approximation.
 pools the kept words again, since every total changes. It costs n_descriptors · (n_kept + words
 moved) multiplications, against n_dims times as many and an exponential each for re-encoding.
 
-**Storage.**
-
-- ``uint16``: 2 bytes per entry, 6 bits of octave and 10 of mantissa, rounded to nearest. The
-  logarithm of a weight is off by at most 2⁻¹¹, up or down at random, so that errors cancel in a
-  bag's mean. Weights below 2⁻⁶³ count as that. Products in float32 as in soft coding.
-- ``float64``: differences and exponentials in float64, histograms in float64.
-
-Weights of more than ``max_bytes`` lie in a memory-mapped file without a name, which the system
-removes with the last state that uses it. The numbers are the same.
+**Storage.** ``uint16``: 6 bits of octave and 10 of mantissa, rounded to nearest. The logarithm of a
+weight is off by at most 2⁻¹¹, up or down at random, so that errors cancel in a bag's mean. Weights
+below 2⁻⁶³ count as that. ``float64``: differences, exponentials and histograms in float64. Weights
+of more than ``max_bytes`` lie in a memory-mapped file without a name, with the same numbers.
 
 **Totals do not drift.** Each is an unevaluated sum of two float64 (``add_columns``). In 16 bits a
 weight is a multiple of 2⁻⁷³ not above 1, so up to 65 536 words this arithmetic is exact. In float64
@@ -94,10 +89,7 @@ class SoftState(HistogramState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags, Codebook
-    >>> book = Codebook([[0.0], [1.0], [3.0]])
-    >>> bags = Bags(np.array([[0.5], [2.0]]))
+    >>> book, bags = Codebook([[0.0], [1.0], [3.0]]), Bags([[0.5], [2.0]])
     >>> state = SoftState(book, bags, sharpness=1.0, storage="float64")
     >>> state.histograms.round(3)
     array([[0.262, 0.494, 0.245]])

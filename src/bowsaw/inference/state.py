@@ -141,8 +141,8 @@ class HistogramState(ABC):
     def swap(self, remove: ArrayLike = (), add: ArrayLike = ()) -> Self:
         """Remove the kept words ``remove`` and add the pruned words ``add`` (ids), in place.
 
-        ``add[j]`` takes the column of ``remove[j]``. The numbers may differ: the module's chapter
-        says what happens to the columns then. On an error the state is as before.
+        ``add[j]`` takes the column of ``remove[j]``; the numbers may differ. On an error the state
+        is as before.
         """
         removed, added = self._book.positions(remove), self._book.positions(add)
         self._refuse(removed, kept=False, problem="is not kept, so it cannot be removed")

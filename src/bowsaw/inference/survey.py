@@ -1,15 +1,13 @@
 """Error and speed of each way of inferring, measured on the user's own data.
 
-**The problem.** The paper compares its inference with re-encoding by counting operations. What a
-user gains depends on the corpus, the codebook, the words kept and the machine, so it is measured
-there, way by way.
+**The problem.** The paper counts operations. What a user gains depends on the corpus, the codebook,
+the words kept and the machine, so it is measured there, way by way.
 
 - *The error.* Re-encoding of sampled bags against what the state infers (``fidelity``), after all
   the timed moves and their way back: a state that follows moves badly shows it here.
 - *A move.* The median time of ``swap`` with random words, the same for every way.
 - *Re-encoding.* The median of three passes over the same bags with the same kept words and threads.
-- *The build.* From the bags to a state. Ways that infer from the full histograms share them, and
-  each counts the time that making them took. Kernels are loaded before any clock runs.
+- *The build.* From the bags to a state, the full histograms included where the way needs them.
 
 A way may refuse the data, such as too many dimensions. When all ways are surveyed a refusal is a
 result, kept with its reason; when a way was asked for by name it is an error.

@@ -100,10 +100,7 @@ class TransferState(HistogramState):
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
 
     def transfer_matrix(self) -> csr_array:
-        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``.
-
-        The identity on the kept words. The histograms are the full ones times this matrix.
-        """
+        """Return Λ, ``(n_words, n_kept)``: row l sums to 1, column j is ``kept[j]``."""
         found = self._sources(self._kept)
         columns = np.repeat(np.arange(self.n_kept), np.diff(found.starts))
         row = np.concatenate([self._kept, found.sources])
@@ -114,10 +111,7 @@ class TransferState(HistogramState):
     def variance(self) -> NDArray[np.float64]:
         """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``."""
         if self._n_descriptors is None:
-            raise DataError(
-                "variance needs the number of descriptors in each bag, and only histograms were "
-                "given. Give n_descriptors as well."
-            )
+            raise DataError("variance needs descriptors per bag. Give n_descriptors as well.")
         shares = self.transfer_matrix()
         shares.data = shares.data * (1 - shares.data)
         scatter: NDArray[np.float64] = (shares.T @ self._full.astype(np.float64)).T

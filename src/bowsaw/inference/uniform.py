@@ -1,9 +1,8 @@
 """``uniform``: a pruned word gives equal parts to its nearest words (paper, Eq. 6).
 
 Eq. 6 sets Λ_kl = 1/n for the n words nearest to the pruned word l, in place of the integral in
-Eq. 3. It needs word-to-word distances and the full histograms, and no descriptor. The paper states
-it for one word; a commented line in its source says that sets are pruned one after the other. For
-sets there are three policies, which agree on one word:
+Eq. 3. It needs no descriptor. The paper states it for one word; for sets there are three policies,
+which agree on one word:
 
 ``nearest-surviving``
     1/n to each of the n nearest survivors; to all of them if they are fewer. The only policy whose

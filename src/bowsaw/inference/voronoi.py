@@ -8,12 +8,11 @@ their first survivors, so
 a ratio of Gaussian masses of convex bodies. The paper writes it for one word (Eq. 3) and calls it
 intractable, which it is in 128 dimensions. In three it is the reference for Proposition 1.
 
-**The method.** Put c_l at the origin and let σ = 1. Along a ray t·u the cell ends where the first
-other word becomes nearer, and the squared distances to the survivors differ by linear functions of
-t, so the nearest survivor changes at the corners of their lower envelope. The mass of a piece of
-the ray is a difference of the chi distribution function of n_dims degrees of freedom. What is left
-is the mean over directions u: both directions of a line, equally spaced angles in the plane, a
-Fibonacci lattice on the sphere.
+**The method.** With c_l at the origin and σ = 1, the cell ends along a ray t·u where another word
+becomes nearer. The squared distances to the survivors differ by linear functions of t, so the
+nearest survivor changes at the corners of their lower envelope. A piece of the ray has as mass a
+difference of the chi distribution function. What is left is the mean over directions u: equally
+spaced angles in the plane, a Fibonacci lattice on the sphere.
 
 **Accuracy.** To rounding on a line, about 10⁻⁴ in the plane and 10⁻³ in space: the share of one
 survivor jumps between directions where a boundary between two survivors runs through c_l.
@@ -35,9 +34,8 @@ from bowsaw.inference.sampled import sigma_or_estimate
 from bowsaw.inference.state import Positions
 from bowsaw.inference.transfer import Mask, Sources, TransferState
 
-N_ANGLES = 12288
-"""A multiple of 12, so that lattices are shared equally."""
-N_POINTS = 16384
+N_ANGLES, N_POINTS = 12288, 16384
+"""The angles are a multiple of 12, so that lattices are shared equally."""
 
 
 class VoronoiState(TransferState):

@@ -68,9 +68,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 def check_transfer(coding: str, transfer: str, **options: Any) -> dict[str, Any]:
-    """Return the options of a way of inferring as plain values, without building a state.
-
-    Raises a ParameterError for an unknown coding, transfer or option and for a value out of range.
+    """Return the options of a way of inferring as plain values, or raise a ParameterError.
 
     Examples
     --------
@@ -103,7 +101,7 @@ def whatif(
     verbose: bool = False,
     **options: Any,
 ) -> HistogramState:
-    """Return a state that holds the histograms of a corpus under any subset of the words.
+    """Return a state of the histograms of a corpus under any words; all are kept at first.
 
     Parameters
     ----------
@@ -111,10 +109,8 @@ def whatif(
         The full codebook.
     bags : Bags or list of arrays, optional
         The corpus. May be left out where ``histograms`` are given and the transfer needs no more.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are encoded.
-    transfer : str, default="exact"
-        The way of inferring: see the table above.
+    coding, transfer : str, default="hard", "exact"
+        How descriptors are encoded, and the way of inferring: see the table above.
     histograms : array-like of shape (n_bags, n_words), optional
         Hard histograms of the full codebook, for transfers that infer from them; made from the
         bags when not given.
@@ -129,11 +125,6 @@ def whatif(
         ``sigma`` (voronoi, gaussian); ``covariance`` (gaussian); ``n_samples``, ``smoothing``,
         ``neighbours``, ``learn_from``, ``random_state`` (gaussian, empirical); ``sharpness``,
         ``storage``, ``max_bytes``, ``folder`` (soft).
-
-    Returns
-    -------
-    HistogramState
-        All words are kept at first.
 
     Examples
     --------

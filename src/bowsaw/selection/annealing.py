@@ -2,7 +2,7 @@
 
 **The search.** A state is a set of ``n_kept`` words. A move replaces some of them; the histograms
 of the new words are inferred, not re-encoded, and scored. With Δ the change of the score (larger is
-better), the move is accepted when a uniform number U is at most exp(Δ / temperature).
+better), the move is accepted with probability exp(Δ / temperature), at most 1.
 
 **As published** (``Annealing.paper``, as we read Algorithm 1): a random start; moves of 10 words,
 each replaced by its nearest free word; temperature 0.9^t at step t; 100 steps for hard coding with
@@ -97,8 +97,7 @@ class Annealing(Selector):
     n_steps_ : int
         Moves that were planned.
     accepted_, temperatures_ : ndarray of bool and of float64, shape (n_done,)
-        Which moves were accepted, and the temperature that each was judged at, in units of the
-        score.
+        Which moves were accepted, and the temperature that each was judged at.
     best_, last_ : ndarray of int64, shape (n_kept,)
         Ids of the best and of the last words, ascending by position.
     score_ : float

@@ -136,8 +136,7 @@ class KMeansAtSize(Selector):
     codebook, n_kept, coding, sharpness, random_state, n_jobs, verbose
         As in :class:`~bowsaw.selection.base.Selector`; the codebook is the one to replace.
     bags : Bags or list of arrays, optional
-        The images to train on; those given to ``fit`` by default. For an even comparison give the
-        images that the large codebook was trained on.
+        The images to train on, such as those of the large codebook; those of ``fit`` by default.
     max_iter, tol, sample, init_sample
         As in :class:`~bowsaw.clustering.kmeans.KMeansCodebook`, with its defaults.
 

@@ -23,7 +23,7 @@ proportion to 1/p, since each costs more and matters less.
 **Invariants.** Swaps do not lower the score. State and score are renewed at every stop, so the rest
 depends on the stop alone: interrupted or not, on any number of threads, the words are the same.
 
-**Departure.** This is not in the paper, whose search has one size.
+**Departure.** This is not in the paper.
 """
 
 from __future__ import annotations

@@ -82,9 +82,8 @@ def assign_folds(
 
 def n_groups_of(labels: Labels, groups: Labels | None) -> Labels:
     """Return for each class how many groups have it; bags, where there are no groups."""
-    return np.bincount(
-        labels if groups is None else np.unique(np.stack([labels, groups]), axis=1)[0]
-    )
+    pairs = np.stack([labels, np.arange(len(labels)) if groups is None else groups])
+    return np.bincount(np.unique(pairs, axis=1)[0])
 
 
 def check_all_are_seen(folds: Labels, labels: Labels, classes: NDArray[np.generic]) -> None:

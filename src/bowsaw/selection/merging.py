@@ -12,8 +12,7 @@ were. A row that lost its partner, and found no better one, keeps the old loss a
 is scanned again only when this bound is the smallest of all.
 
 **Cost**: n² pair losses, and these scans. **Invariants**: the pair merged has the smallest loss of
-all pairs (up to rounding, and the first found on a tie); a group is named by its smallest word; the
-result does not depend on ``n_jobs``.
+all pairs (up to rounding); a group is named by its smallest word; threads change nothing.
 
 **The bottleneck** (Slonim and Tishby, 1999; for words and classes: Fulkerson, Vedaldi and Soatto,
 ECCV 2008). With p(w, c) the joint distribution of words and classes, merging words w and v loses of
@@ -259,9 +258,7 @@ def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.
         table[:, c] = histograms[codes == c].sum(axis=0, dtype=np.float64)
     total = table.sum()
     if not total > 0:
-        raise DataError(
-            "every histogram is empty: there is nothing to merge by. Give images with descriptors."
-        )
+        raise DataError("every histogram is empty. Give images with descriptors to merge by.")
     table /= total
     return table
 

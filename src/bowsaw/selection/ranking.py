@@ -6,9 +6,8 @@ the ``n_kept`` largest. Words are judged alone, so a ranking is cheap and ignore
 **Presence.** What counts is whether an image has a word, not how often. The four measures are those
 of :mod:`bowsaw.scores.presence`: document frequency ``"df"``, which needs no labels, the χ²
 statistic ``"chi2"``, mutual information ``"mi"`` and pointwise mutual information ``"pmi"``. With
-hard coding a word is present in an image if it is the nearest word of one descriptor. With soft
-coding, which the paper does not have, it is present where its entry exceeds an even share,
-1 / n_words.
+hard coding a word is present if it is the nearest word of one descriptor; with soft coding, not in
+the paper, where its entry exceeds an even share, 1 / n_words.
 
 χ² and PMI are measures of a word and *one* class, combined by ``combine``. The weighted mean of PMI
 is −KL(p(c) ‖ p(c | word)): it puts uninformative words first, and is for comparison only.
