@@ -25,11 +25,10 @@ from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_bytes, format_count
 from bowsaw.report import charts, summary, tables
 from bowsaw.report.charts import chart
-from bowsaw.report.details import Line, page_details
+from bowsaw.report.details import Line, book_name, fits, page_details, vocabulary
 from bowsaw.report.markup import Content, Markup, script_json, tag, text
 from bowsaw.report.summary import FULL, MAX_LOSS, Entry, Panel, Pick, headline_pick
 from bowsaw.report.tables import milliseconds, times
-from bowsaw.report.words import book_name, fits, vocabulary
 
 
 @dataclass(frozen=True)
