@@ -48,8 +48,7 @@ from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
 SEGMENT_ROWS = 2**16
-LEAST_RANKED, MOST_RANKED = 64, 176
-LIMIT_RANKED = 254
+LEAST_RANKED, MOST_RANKED, LIMIT_RANKED = 64, 176, 254
 """Ranks are stored in a byte, and 255 means none."""
 LARGEST_BAG = 2**22
 """From here on float32 shares of counts are ambiguous."""

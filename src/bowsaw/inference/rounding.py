@@ -69,8 +69,7 @@ def direct_log_error(
 ) -> NDArray[np.float64]:
     """Return the error of a log weight from differences in float64.
 
-    A squared distance is at most (norm + largest)²; there are two roundings per dimension, the sum,
-    two of the exponent and the exponential itself.
+    Two roundings per dimension of (norm + largest)², the sum, two of the exponent, the exponential.
     """
     out: NDArray[np.float64] = (
         _SLACK * factor / 2 * (norms + largest) ** 2 * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64

@@ -53,9 +53,8 @@ from bowsaw.random_streams import seed_from, stream
 COVARIANCES = ("isotropic", "shared")
 MOST_SAMPLES, MOST_RESIDUALS = 2**23, 2**17
 """float32 shares of more samples are ambiguous; residuals that the covariance is estimated from."""
-ATTEMPTS = 20
-"""Points drawn for each one wanted, before a cell is left with fewer."""
-TASK_WORDS, BLOCK_ROWS = 4, 2**14
+ATTEMPTS, TASK_WORDS, BLOCK_ROWS = 20, 4, 2**14
+"""Points drawn for each one wanted before a cell is left with fewer; sizes of tasks."""
 
 
 class SampledState(TransferState):
@@ -118,8 +117,7 @@ class GaussianState(SampledState):
     n_samples : int, default=200
         Points drawn per word.
     sigma : float or None, default=None
-        Standard deviation of a word's descriptors in each direction, in unit-norm units; None for
-        that of ``learn_from``.
+        Standard deviation in each direction, in unit-norm units; None for that of ``learn_from``.
     covariance : {"isotropic", "shared"}, default="isotropic"
         σ²I, or one covariance for all words, estimated from ``learn_from``.
     learn_from : Bags, optional
@@ -209,8 +207,8 @@ class EmpiricalState(SampledState):
         source = self._bags if learn_from is None else learn_from
         if source is None:
             raise DataError(
-                "transfer='empirical' learns from descriptors, and there are none. Give bags or "
-                "learn_from, or use transfer='uniform'."
+                "transfer='empirical' learns from descriptors. Give bags or learn_from, or use "
+                "transfer='uniform'."
             )
         seed = seed_from(random_state)
         samples = empirical_samples(codebook, source, n_samples, seed, n_jobs=self._n_jobs)
@@ -292,10 +290,7 @@ def _residuals(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield what descriptors differ from their nearest words, in unit-norm units, by blocks."""
     if bags is None:
-        raise DataError(
-            "the spread of descriptors is estimated from bags, and there are none. Give sigma, "
-            "bags or learn_from."
-        )
+        raise DataError("the spread of descriptors is unknown. Give sigma, bags or learn_from.")
     words = codebook.words_for(bags)
     for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
         rows = bags.read(start, start + len(found.code)).astype(np.float64)

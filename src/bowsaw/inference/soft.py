@@ -59,8 +59,7 @@ from bowsaw.progress import Progress
 STORAGES = ("uint16", "float64")
 REFRESH = 2**14
 TILE_ROWS, BUILD_ROWS, RECODE_ROWS = 2**14, 2048, 512
-_CUT = 2.0**-13
-_DRIFT = 2.0**-44
+_CUT, _DRIFT = 2.0**-13, 2.0**-44
 
 
 class SoftState(HistogramState):

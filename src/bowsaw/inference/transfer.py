@@ -88,8 +88,7 @@ class TransferState(HistogramState):
             codebook.words_for(bags)
             if len(bags) != len(shares):
                 raise MismatchError(
-                    f"there are {len(shares)} histograms but {len(bags)} bags. Give the bags that "
-                    "the histograms were made of."
+                    f"there are {len(shares)} histograms but {len(bags)} bags. Give their own bags."
                 )
         super().__init__(codebook, len(shares), bags=bags)
         self._full = np.array(shares.T, dtype=np.float32, order="C")
@@ -257,12 +256,7 @@ def _check_counts(
         return None if bags is None else bags.counts
     counts = as_integers(n_descriptors, "n_descriptors", np.int64)
     if counts.shape != (n_bags,) or (counts < 0).any():
-        raise DataError(
-            f"n_descriptors must be {n_bags} integers of at least 0, one per bag; got shape "
-            f"{counts.shape}."
-        )
+        raise DataError(f"n_descriptors must be {n_bags} integers of at least 0, one per bag.")
     if bags is not None and (counts != bags.counts).any():
-        raise MismatchError(
-            "n_descriptors differs from the sizes of the bags. Give one of the two."
-        )
+        raise MismatchError("n_descriptors differs from the sizes of the bags. Give one of them.")
     return counts

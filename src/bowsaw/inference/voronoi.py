@@ -46,8 +46,7 @@ class VoronoiState(TransferState):
     codebook, full, **given
         As for :class:`TransferState`.
     sigma : float or None, default=None
-        Standard deviation of a word's descriptors in each direction, in unit-norm units; None for
-        that of ``bags``.
+        Standard deviation in each direction, in unit-norm units; None for that of ``bags``.
 
     Examples
     --------

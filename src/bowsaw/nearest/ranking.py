@@ -1,8 +1,7 @@
 """The nearest words of each descriptor in order, exactly.
 
 **The problem.** When words are pruned, a descriptor's new code is the first kept word of its ranked
-list. So the lists of the ``n_ranked`` nearest words answer every question about pruning as long as
-one of them survives.
+list, as long as one of its ``n_ranked`` words survives.
 
 **The method.** As in ``search``: scores x·c − ‖c‖²/2 of blocks of descriptors by BLAS in float32.
 The words are dealt into about 4 n_ranked groups, and a limit is found that n_ranked of the groups'

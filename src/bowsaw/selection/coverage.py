@@ -14,8 +14,8 @@ only the first word of a queue by these bounds is computed again, and taken if i
 result equals the plain greedy choice, ties included (the first word of the codebook wins): rounded
 sums of smaller terms in one order are never larger.
 
-**Departure.** The paper has labels and no such method. Distances are those of a random sample of
-descriptors where there are more than ``n_sample``; the guarantee is for the sample.
+**Departure.** Not in the paper. Distances, and the guarantee, are those of ``n_sample`` random
+descriptors where there are more.
 
 **Cost.** Memory n_words · n_sample floats (100 MB for 5000 and 5000); the distances once, by matrix
 products, then n_sample operations per word evaluated, a few for each one taken.

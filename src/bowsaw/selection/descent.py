@@ -1,6 +1,6 @@
 """Descent: moving words down the gradient of the leave-one-out error, step by step.
 
-The chapter is that of :mod:`bowsaw.selection.refinement`, which also decides how far to go.
+The chapter is that of :mod:`bowsaw.selection.refinement`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 **The problem.** With few images, words can be moved until they separate the images that moved them,
 and no others: the leave-one-out error guards the classifier, not the words. So some bags of each
-class are held out, the words are moved by the rest, and at some marks on the way the error on those
-held out is measured: ridge regression on the square-rooted histograms of the rest, mean squared
-error over classes, at the ridge of a grid where it is least. The mark of least error, which may be
-0 steps, is as far as all bags then move the words. The words to begin with are chosen again in each
-fold, by the rest alone.
+class are held out, the words are chosen and moved by the rest, and at some marks on the way the
+error on those held out is measured: ridge regression on the square-rooted histograms of the rest,
+mean squared error over classes, at the ridge of a grid where it is least. The mark of least error,
+which may be 0 steps, is as far as all bags then move the words.
 
 **Folds.** Bags are shuffled, sorted by class and dealt in turn; bags of one *group*, such as images
 of one place, stay together (``StratifiedGroupKFold`` of scikit-learn). What would leave a class

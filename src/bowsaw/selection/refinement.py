@@ -81,8 +81,7 @@ class Refinement(Selector):
     Attributes
     ----------
     selection_ : Selection
-        The ids that the words began as; the scores are minus the error of each step's sample, or
-        those of ``start`` where no step was done.
+        The ids that the words began as; scores are minus each step's error, or those of ``start``.
     holdout_ : Holdout or None
         The errors on bags held out, by steps; None where it was not checked.
     moved_, errors_ : float, ndarray of float64 of shape (n_done,)
