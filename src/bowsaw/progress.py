@@ -103,23 +103,7 @@ def live_display(display: Any) -> Iterator[None]:
 
 
 class Progress:
-    """A bar on standard error; does nothing unless ``show`` and standard error is a terminal.
-
-    Parameters
-    ----------
-    label : str
-        What is being done: ``"coding"``.
-    total : int or None
-        Number of steps; None when unknown.
-    show : bool
-        False hides the bar even on a terminal.
-
-    Examples
-    --------
-    >>> with Progress("counting", 3, show=False) as bar:
-    ...     for _ in range(3):
-    ...         bar.step()
-    """
+    """A bar on standard error; does nothing unless ``show`` and standard error is a terminal."""
 
     def __init__(self, label: str, total: int | None = None, show: bool = True) -> None:
         self._bar = None
@@ -164,30 +148,7 @@ class Progress:
 
 
 class Task:
-    """A task of a fit; without arguments, one that notifies no callback.
-
-    Parameters
-    ----------
-    estimator : estimator, optional
-        The estimator being fitted.
-    context : sklearn.callback.CallbackContext, optional
-        The place of the task in the tree of tasks.
-    **data
-        ``X`` and ``y``, for the callbacks that ask for them.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether a callback has asked, at the end of a part, that no other begin.
-
-    Examples
-    --------
-    >>> task = Task()
-    >>> with task.part("step"):
-    ...     pass
-    >>> task.observed, task.stopped
-    (False, False)
-    """
+    """A task of a fit; without arguments, one that notifies no callback."""
 
     def __init__(self, estimator: Any = None, context: Any = None, **data: Any) -> None:
         self._estimator = estimator
@@ -204,18 +165,7 @@ class Task:
     def part(
         self, name: str, n_parts: int = 0, fitted: Callable[[], dict[str, Any]] | None = None
     ) -> Iterator[Task]:
-        """Notify callbacks that a part of the task begins and, after the block, ends.
-
-        Parameters
-        ----------
-        name : str
-            The name of the part: ``"round"``.
-        n_parts : int, default=0
-            The largest number of parts it has itself.
-        fitted : callable, optional
-            Returns the fitted attributes that the estimator would have if it ended here; called
-            only for callbacks that ask.
-        """
+        """Notify callbacks that a part of the task begins and, after the block, ends."""
         if not self.observed:
             yield _SILENT
             return
@@ -246,17 +196,7 @@ _SILENT = Task()
 
 @contextmanager
 def fit_task(estimator: Any, n_parts: int = 0, **data: Any) -> Iterator[Task]:
-    """Make the task of a whole fit, of at most ``n_parts`` parts; for a method ``with_callbacks``.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The estimator being fitted.
-    n_parts : int, default=0
-        The largest number of parts.
-    **data
-        ``X`` and ``y``.
-    """
+    """Make the task of a whole fit, of at most ``n_parts`` parts; for a method ``with_callbacks``."""
     if not hasattr(estimator, "_init_callback_context"):
         yield Task()
         return

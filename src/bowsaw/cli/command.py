@@ -163,14 +163,6 @@ def redirect_to_null(stream: TextIO) -> None:
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
-    r"""Return text that is safe to print: other characters become escapes.
-
-    Examples
-    --------
-    >>> printable("a\x1b[2J\n")
-    'a\\x1b[2J\\n'
-    >>> printable("Straße", "ascii")
-    'Stra\\xdfe'
-    """
+    r"""Return text that is safe to print: other characters become escapes."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown.encode(encoding, "backslashreplace").decode(encoding)

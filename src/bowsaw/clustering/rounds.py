@@ -44,13 +44,7 @@ _N_FARTHEST = 32
 
 
 def parts_in_group(n_descriptors: int) -> int:
-    """Return the number of parts per group.
-
-    Examples
-    --------
-    >>> parts_in_group(10**6), parts_in_group(10**11)
-    (4, 1491)
-    """
+    """Return the number of parts per group."""
     n_parts = -(-n_descriptors // PART_ROWS)
     return max(GROUP_PARTS, -(-n_parts // MOST_GROUPS))
 

@@ -34,14 +34,6 @@ def kmeans_plus_plus(
 
     Fewer are returned where ``rows`` has fewer distinct rows. The result depends on ``rng``, not on
     ``n_jobs``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = np.array([[0.0], [0.0], [9.0], [9.0]], dtype=np.float32)
-    >>> drawn = kmeans_plus_plus(rows, 2, np.random.default_rng(0))
-    >>> sorted(rows[drawn, 0].tolist())
-    [0.0, 9.0]
     """
     # float64 weights: cumulative sums of float32 would lose the far tail of a large sample.
     with np.errstate(over="ignore"):

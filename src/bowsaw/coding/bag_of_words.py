@@ -299,14 +299,6 @@ def words_from(
     """Return the given codebook, or the one that its estimator learns from these bags.
 
     ``task`` is the fit that this is a part of.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bowsaw as bs
-    >>> bags = bs.Bags.from_list([np.array([[0.0], [1.0], [8.0]])])
-    >>> words_from(bs.KMeansCodebook(2), bags).n_words
-    2
     """
     if not learns(codebook):
         return as_codebook(codebook)

@@ -23,29 +23,7 @@ def hard_histograms(
     n_jobs: int | None = -1,
     verbose: bool = False,
 ) -> NDArray[np.float32]:
-    """Return the average-pooled hard codes, ``(n_bags, n_words)``; an empty bag's row is 0.
-
-    Parameters
-    ----------
-    bags : Bags
-        The descriptors; may be on disk.
-    words : ndarray of shape (n_words, n_dims), float32, or WordSearch
-        In the bags' stored units; a search that is prepared once serves many calls.
-    out : ndarray of shape (n_bags, n_words), float32, optional
-        The output; may be memory-mapped.
-    n_jobs : int or None, default=-1
-        Threads; the result does not depend on it.
-    verbose : bool, default=False
-        Show progress on a terminal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> bags = Bags(np.array([[0.1], [0.2], [2.0], [9.0]]))
-    >>> hard_histograms(bags, np.array([[0.0], [1.0]], dtype=np.float32)).tolist()
-    [[0.5, 0.5]]
-    """
+    """Return the average-pooled hard codes, ``(n_bags, n_words)``; an empty bag's row is 0."""
     search = words if isinstance(words, WordSearch) else WordSearch(words)
     if out is None:
         out = np.empty((len(bags), len(search.exact_words)), dtype=np.float32)

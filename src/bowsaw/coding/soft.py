@@ -39,20 +39,6 @@ class WordScores:
 
     The score of a word is its product with the descriptor minus half its squared norm, both
     centred: minus half the squared distance, up to a constant of the descriptor.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n_words, n_dims), float32
-        In the stored units of the descriptors.
-    centre : ndarray of shape (n_dims,), float32, optional
-        The centre; the mean word by default.
-
-    Attributes
-    ----------
-    half_norms : ndarray of shape (n_words,), float32
-        Half the squared norms of the centred words.
-    largest : float
-        The largest norm of a centred word.
     """
 
     def __init__(
@@ -101,31 +87,7 @@ def soft_histograms(
     n_jobs: int | None = -1,
     verbose: bool = False,
 ) -> NDArray[np.float32]:
-    """Return the average-pooled soft codes, ``(n_bags, n_words)``; an empty bag's row is 0.
-
-    Parameters
-    ----------
-    bags : Bags
-        The descriptors; may be on disk.
-    words : ndarray of shape (n_words, n_dims), float32
-        In the bags' stored units.
-    sharpness : float
-        In units of unit-norm descriptors, above 0.
-    out : ndarray of shape (n_bags, n_words), float32, optional
-        The output; may be memory-mapped.
-    n_jobs : int or None, default=-1
-        Threads; the result does not depend on it.
-    verbose : bool, default=False
-        Show progress on a terminal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> words = np.array([[0.0], [1.0]], dtype=np.float32)
-    >>> soft_histograms(Bags([[0.5]]), words, 40.0).tolist()
-    [[0.5, 0.5]]
-    """
+    """Return the average-pooled soft codes, ``(n_bags, n_words)``; an empty bag's row is 0."""
     check_sharpness(sharpness)
     if out is None:
         out = np.empty((len(bags), len(words)), dtype=np.float32)

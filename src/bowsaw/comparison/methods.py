@@ -128,15 +128,7 @@ GIVEN_METHOD = Method(GIVEN, "the given codebook", "Trained elsewhere.", "pruned
 
 
 def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Method]:
-    """Return the methods by name in the order of tables, with ``full`` first.
-
-    Examples
-    --------
-    >>> list(resolve_methods(["random", "refinement"]))
-    ['full', 'refinement', 'random']
-    >>> list(resolve_methods({"mine": RandomSubset(None)}))
-    ['full', 'mine']
-    """
+    """Return the methods by name in the order of tables, with ``full`` first."""
     wanted = DEFAULT if methods is None else methods
     if isinstance(wanted, str):
         raise ParameterError(f"methods must be a list of names or a mapping; got {wanted!r}.")

@@ -31,32 +31,7 @@ def check_leaks(
     splits: Sequence[Split],
     paths: Sequence[str | PathLike[str]] | None = None,
 ) -> None:
-    """Raise a LeakError when ``codebook`` was trained on test images of one of the splits.
-
-    Parameters
-    ----------
-    codebook : Codebook
-        The codebook, trained elsewhere.
-    bags : Bags
-        All images of the collection.
-    splits : sequence of Split
-        The splits of it that are to be evaluated.
-    paths : sequence of path-like, optional
-        The file of each bag, to name an example.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw.images.split import split_by_class
-    >>> bags = Bags.from_list([np.ones((1, 2))] * 4, digests=[11, 12, 13, 14])
-    >>> split = split_by_class([0] * 4, ["all"], codebook=1, train=1)
-    >>> book = Codebook(np.eye(2), trained_on=bags.digests[split.codebook])
-    >>> check_leaks(book, bags, [split])
-    >>> check_leaks(Codebook(np.eye(2), trained_on=[11, 12, 13, 14]), bags, [split])
-    Traceback (most recent call last):
-    ...
-    bowsaw.errors.LeakError: the codebook was trained on 2 of the 2 test images of split 0 ...
-    """
+    """Raise a LeakError when ``codebook`` was trained on test images of one of the splits."""
     if codebook.trained_on is None or bags.digests is None:
         unknown = (
             "the codebook does not say which images it was trained on"

@@ -187,12 +187,6 @@ def summarise(
     """Turn accuracies, ``(n_folds, n_sizes)`` with the full codebook first, into estimates.
 
     ``test_share`` is the number of test bags per training bag.
-
-    Examples
-    --------
-    >>> row = summarise([9, 3], np.array([[0.8, 0.7], [0.6, 0.5]]), 0.5, 128)[1]
-    >>> round(row.accuracy, 6), round(row.loss, 6), round(row.loss_se, 6), row.n_bytes
-    (0.6, 0.1, 0.0, 1536)
     """
     losses = found[:, :1] - found
     factor = np.sqrt(1 / len(found) + test_share)

@@ -63,41 +63,7 @@ class GreyImage:
 def read_image(
     source: Source, *, max_side: int | None = 300, max_pixels: int = 100_000_000
 ) -> GreyImage:
-    """Read an image as 8-bit grey, upright, with its longest side at most ``max_side``.
-
-    Parameters
-    ----------
-    source : path-like, bytes or ndarray
-        A file, the content of one, or an array: grey ``(height, width)``, RGB or RGBA ``(height,
-        width, 3 or 4)`` of uint8, uint16, bool, or float32 or float64 between 0 and 1. Of an
-        animation or a file of several pages the first image is read.
-    max_side : int or None, default=300
-        Pixels of the longest side. Larger images are reduced by averaging areas; smaller ones are
-        never enlarged. None keeps the size.
-    max_pixels : int, default=100_000_000
-        Files that claim more pixels than this are refused before they are decoded.
-
-    Returns
-    -------
-    GreyImage
-
-    Raises
-    ------
-    ImageError
-        The file is missing, a folder, empty, not an image, truncated, damaged or too large; the
-        array is not an image. ``reason`` says which.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> image = read_image(np.zeros((600, 1200, 3)), max_side=300)
-    >>> image.grey.shape, image.grey.dtype, image.original_size
-    ((150, 300), dtype('uint8'), (1200, 600))
-    >>> read_image("nowhere.jpg")
-    Traceback (most recent call last):
-    ...
-    bowsaw.errors.ImageError: nowhere.jpg: missing file.
-    """
+    """Read an image as 8-bit grey, upright, with its longest side at most ``max_side``."""
     if max_side is not None:
         check_int(max_side, "max_side", 1, remedy="Give pixels, or None.")
     check_int(max_pixels, "max_pixels", 1)

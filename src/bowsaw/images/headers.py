@@ -78,17 +78,7 @@ def sniff(head: bytes) -> str:
 
 
 def read_header(data: bytes) -> Header:
-    """Return size, completeness and the meaning of the values of an encoded image.
-
-    Examples
-    --------
-    >>> bmp = b"BM" + struct.pack("<IHHIIHHHH", 38, 0, 0, 26, 12, 3, 1, 1, 24) + bytes(12)
-    >>> header = read_header(bmp)
-    >>> header.format, header.width, header.height, header.complete
-    ('bmp', 3, 1, True)
-    >>> read_header(bmp[:-1]).complete
-    False
-    """
+    """Return size, completeness and the meaning of the values of an encoded image."""
     header = _FORMATS[sniff(data[:SNIFF_BYTES])][1](data)
     if header.width < 1 or header.height < 1:
         raise Unreadable(NONSENSE)

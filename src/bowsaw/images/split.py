@@ -89,12 +89,6 @@ def split_by_class(
     """Draw disjoint parts: ``codebook`` and ``train`` images per class, and the rest to test.
 
     ``y`` holds positions in ``classes``; ``index`` is the number of the split in the run.
-
-    Examples
-    --------
-    >>> split = split_by_class([0, 0, 0, 0, 1, 1, 1], ["cat", "dog"], codebook=1, train=1)
-    >>> split
-    Split(codebook=2, train=2, test=3, seed=0, index=0)
     """
     n_codebook, n_train = check_int(codebook, "codebook", 0), check_int(train, "train", 1)
     seed, index = check_seed(seed), check_int(index, "index", 0)

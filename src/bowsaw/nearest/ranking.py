@@ -45,34 +45,7 @@ def ranked_words(
     n_jobs: int | None = -1,
     verbose: bool = False,
 ) -> NDArray[Any]:
-    """Return the ``n_ranked`` nearest words of every descriptor, nearest first.
-
-    Parameters
-    ----------
-    bags : Bags
-        The descriptors; may be on disk.
-    words : ndarray of shape (n_words, n_dims), float32
-        In the bags' stored units.
-    n_ranked : int
-        From 1 to n_words.
-    n_jobs : int or None, default=-1
-        Threads; the result does not depend on it.
-    verbose : bool, default=False
-        Show progress on a terminal.
-
-    Returns
-    -------
-    ndarray of shape (n_descriptors, n_ranked), uint16 or int32
-        Positions of words; ``n_words`` after the last that is certain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> words = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
-    >>> ranked_words(Bags(np.array([[0.9], [4.0]])), words, 2).tolist()
-    [[1, 0], [2, 1]]
-    """
+    """Return the ``n_ranked`` nearest words of every descriptor, nearest first."""
     search = WordSearch(words, skip=False)
     n_words = len(words)
     # With few words everything is a candidate. Otherwise about four groups per entry of the list:

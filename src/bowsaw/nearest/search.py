@@ -82,22 +82,7 @@ class Found:
 
 
 class WordSearch:
-    """Search for the nearest of some words; shared by threads.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n_words, n_dims), float32
-        In the stored units of the descriptors.
-    skip : bool or None, default=None
-        Rule words out by bounds; None where it pays. The result is the same.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> search = WordSearch(np.array([[0.0], [1.0], [1.0]], dtype=np.float32))
-    >>> search.find(np.array([[0.1], [0.9], [0.5]], dtype=np.float32)).code.tolist()
-    [0, 1, 0]
-    """
+    """Search for the nearest of some words; shared by threads."""
 
     def __init__(self, words: NDArray[np.float32], *, skip: bool | None = None) -> None:
         self.exact_words = np.ascontiguousarray(words, dtype=np.float32)
@@ -157,20 +142,7 @@ class WordSearch:
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
     def find(self, rows: NDArray[np.float32], guess: NDArray[np.int32] | None = None) -> Found:
-        """Find the nearest word of each row, in the calling thread.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_dims), float32
-            Descriptors in stored units.
-        guess : ndarray of shape (n_rows,), int32, optional
-            Words (0 to n_words - 1) that are probably the nearest: saves time where they are,
-            changes no result.
-
-        Returns
-        -------
-        Found
-        """
+        """Find the nearest word of each row, in the calling thread."""
         centred, norms = self.centre_rows(rows)
         size, error = self._errors(norms)
         block = Rows(centred, rows, error)

@@ -42,11 +42,6 @@ def word_scores(
     """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
 
     ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0.
-
-    Examples
-    --------
-    >>> word_scores([[1, 0], [1, 1], [0, 1], [0, 0]], [0, 0, 1, 1], "mi").round(3).tolist()
-    [0.693, 0.0]
     """
     check_measure(measure, combine)
     has = np.asarray(presence) > 0

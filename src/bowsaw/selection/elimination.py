@@ -74,18 +74,7 @@ def check_sizes(sizes: Any, n_words: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Stop:
-    """A size at which an elimination stopped.
-
-    Attributes
-    ----------
-    kept, removed : ndarray of int64
-        Positions of the kept words, ascending, and of those removed since the stop before, in
-        order; words that came back by a swap at this stop are among the removed.
-    score, n_tried, n_swapped : float, int, int
-        Of the kept words; swaps that were tried here, and those that were accepted.
-    certificate : mapping
-        The record of the state's fidelity here.
-    """
+    """A size at which an elimination stopped."""
 
     kept: Words
     removed: Words
@@ -126,14 +115,6 @@ class EliminationPath:
 
         Between two stops they are those of the larger one without the words that were removed first
         on the way to the smaller.
-
-        Examples
-        --------
-        >>> first = Stop(np.arange(5), np.empty(0, np.int64), -0.5, 0, 0, {})
-        >>> second = Stop(np.array([1, 4]), np.array([3, 1, 0]), -0.6, 1, 1, {})
-        >>> path = EliminationPath([first, second])
-        >>> path.at(3).tolist(), path.at(2).tolist()
-        ([0, 2, 4], [1, 4])
         """
         largest, smallest = self.stops[0].n_kept, self.stops[-1].n_kept
         remedy = "These are the sizes of this path; fit with smaller sizes for fewer words."

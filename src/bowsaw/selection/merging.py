@@ -62,15 +62,6 @@ class MergeTree:
     ``present`` are the words that took part, rising, ``(n_present,)``; the others are set aside.
     ``merges`` names the two groups of each merge by their smallest words, the smaller first,
     ``(n_present - 1, 2)``; ``losses`` are their costs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tree = MergeTree(4, np.array([0, 1, 3]), np.array([[1, 3], [0, 1]]), np.array([0.1, 0.5]))
-    >>> tree.groups_at(2).tolist(), tree.groups_at(1).tolist()
-    ([0, 1, -1, 1], [0, 0, -1, 0])
-    >>> tree.reduce(np.array([[1.0, 2.0, 0.0, 3.0]]), 2).tolist()
-    [[1.0, 5.0]]
     """
 
     n_words: int
@@ -245,12 +236,6 @@ def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.
     """Return the joint distribution of words and classes, ``(n_words, n_classes)``, of sum 1.
 
     ``histograms`` are (n_bags, n_words) and not negative, ``labels`` are their classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> word_class_table(np.array([[3.0, 1.0], [0.0, 4.0]]), ["sea", "sky"]).tolist()
-    [[0.375, 0.0], [0.125, 0.5]]
     """
     classes, codes = np.unique(np.asarray(labels), return_inverse=True)
     table = np.zeros((histograms.shape[1], len(classes)))
@@ -268,12 +253,6 @@ def bottleneck_tree(table: ArrayLike, n_jobs: int | None = None) -> MergeTree:
 
     ``table`` is the mass of each word in each class, ``(n_words, n_classes)``, not negative; of any
     sum, the losses are in nats times it. Words without mass are set aside.
-
-    Examples
-    --------
-    >>> tree = bottleneck_tree([[0.3, 0.0], [0.0, 0.2], [0.3, 0.0], [0.0, 0.2]])
-    >>> tree.groups_at(2).tolist()
-    [0, 1, 0, 1]
     """
     masses = np.asarray(table, dtype=np.float64)
     if masses.ndim != 2 or not np.isfinite(masses).all() or (masses < 0).any():

@@ -78,17 +78,6 @@ class HistogramWriter:
     ``shape`` is n_images and n_words; ``fingerprint`` is everything that the rows depend on. The
     rows of an interrupted run are continued if its fingerprint is the same. Otherwise they are kept
     and refused, unless ``overwrite``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "histograms.npz"
-    >>> with HistogramWriter(path, (1, 2), {"codebook": "example"}) as writer:
-    ...     writer.rows[:] = [[0.25, 0.75]]
-    ...     writer.mark_done(1)
-    ...     writer.finish(y=[0], classes=["sky"], paths=["sky/1.png"], words=[0, 1], metadata={})
-    >>> read_histograms(path).histograms.tolist()
-    [[0.25, 0.75]]
     """
 
     def __init__(
