@@ -1,11 +1,14 @@
-"""What tests of formats share: a codebook with every field, and words of real images."""
+"""What tests of formats share: a codebook with every field, words of real images, forged files."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save as to_bytes
 
 import bowsaw as bs
+from bowsaw.checkpoint import tensors_digest
 
 
 @pytest.fixture
@@ -31,3 +34,19 @@ def images(scenes):
 @pytest.fixture(scope="session")
 def book(images):
     return bs.KMeansCodebook(30, max_iter=3, random_state=0).fit(images[0]).codebook_
+
+
+@pytest.fixture
+def forge():
+    """Change the content of a safetensors file of ours; its digest is right, or left out."""
+
+    def change(path, tensors=None, *, signed=True, **texts):
+        with safe_open(path, framework="numpy") as file:
+            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = {k: v for k, v in (file.metadata() | texts).items() if v is not None}
+        found |= tensors or {}
+        del metadata["digest"]
+        digest = {"digest": tensors_digest(found, metadata)} if signed else {}
+        path.write_bytes(to_bytes(found, metadata | digest))
+
+    return change

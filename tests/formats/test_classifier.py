@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
-from safetensors.numpy import save as to_bytes
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -19,99 +18,99 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import bowsaw as bs
-from bowsaw.checkpoint import tensors_digest
 from bowsaw.errors import DataError, FormatError, MismatchError, ParameterError
-from bowsaw.formats.classifier import (
-    LinearModel,
-    as_recogniser,
-    load_classifier,
-    save_classifier,
-)
+from bowsaw.formats.classifier import LinearModel, as_recogniser, load_classifier, save_classifier
 
-N_WORDS = 7
 BOOK = bs.Codebook(
-    np.random.default_rng(0).normal(size=(N_WORDS, 3)), scale=2.0, description={"name": "made up"}
+    np.random.default_rng(0).normal(size=(7, 3)), scale=2.0, description={"name": "made up"}
 )
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-NUMBERS = st.floats(-1e6, 1e6)
+SOFT = bs.BagOfWords(BOOK, coding="soft", sharpness=3.0)
 ROOT = FunctionTransformer(np.sqrt)
 
 
 def histograms(n, seed=0):
-    drawn = np.random.default_rng(seed).random((n, N_WORDS)) ** 2
+    drawn = np.random.default_rng(seed).random((n, 7)) ** 2
     return drawn / drawn.sum(axis=1, keepdims=True)
 
 
-def labelled(n_classes, names=None):
+def labelled(names):
     X = histograms(60)
-    y = np.digitize(
-        X[:, 0] - X[:, 1], np.quantile(X[:, 0] - X[:, 1], np.arange(1, n_classes) / n_classes)
-    )
-    return X, y if names is None else np.array(names)[y]
+    lead = X[:, 0] - X[:, 1]
+    places = np.digitize(lead, np.quantile(lead, np.arange(1, len(names)) / len(names)))
+    return X, np.array(names)[places]
 
 
-def fitted(n_classes=3):
-    return LinearSVC(C=5.0).fit(*labelled(n_classes))
+def fitted():
+    return LinearSVC(C=5.0).fit(*labelled(range(3)))
 
 
-ESTIMATORS = {
-    "ours": bs.HistogramClassifier(C=2.0),
-    "ours, raw": bs.HistogramClassifier("raw", C=2.0),
-    "svm": LinearSVC(C=3.0),
-    "svm without intercept": LinearSVC(fit_intercept=False),
-    "logistic": LogisticRegression(),
-    "ridge": RidgeClassifier(),
-    "discriminant": LinearDiscriminantAnalysis(),
-    "root and svm": make_pipeline(ROOT, LinearSVC()),
-    "root and ours": make_pipeline(ROOT, "passthrough", bs.HistogramClassifier("raw", C=1.0)),
-}
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_decisions_are_those_of_the_estimator_to_the_bit(name):
-    for n_classes in (2, 5):
-        estimator = ESTIMATORS[name].fit(*labelled(n_classes))
-        model = LinearModel.of(estimator, BOOK)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        bs.HistogramClassifier(C=2.0),
+        bs.HistogramClassifier("raw", C=2.0),
+        LinearSVC(fit_intercept=False),
+        LogisticRegression(),
+        RidgeClassifier(),
+        LinearDiscriminantAnalysis(),
+        make_pipeline(ROOT, LinearSVC()),
+        make_pipeline(ROOT, "passthrough", bs.HistogramClassifier("raw", C=1.0)),
+    ],
+)
+def test_decisions_are_those_of_the_estimator_to_the_bit(estimator):
+    for names in (["sky", "☃"], [3, 5, -2, 8, 0]):
+        model = LinearModel.of(estimator.fit(*labelled(names)), BOOK)
         for n in (1, 2, 50):
             rows = histograms(n, seed=1)
-            assert np.array_equal(model.decision_function(rows), estimator.decision_function(rows))
-            assert model.predict(rows).tolist() == estimator.predict(rows).tolist()
-        assert model.scores(rows).shape == (50, n_classes)
-        if n_classes == 2:
             decisions = estimator.decision_function(rows)
-            assert np.array_equal(model.scores(rows), np.stack([-decisions, decisions], axis=1))
+            assert np.array_equal(model.decision_function(rows), decisions)
+            assert model.predict(rows).tolist() == estimator.predict(rows).tolist()
+        both = np.stack([-decisions, decisions], axis=1) if len(names) == 2 else decisions
+        assert np.array_equal(model.scores(rows), both)
 
 
 def test_the_type_of_labels_stays():
     for names in (["sky", "sea", "☃"], [3, 5, -2], [0.0, 1.0, -2.0], [False, True]):
-        X, y = labelled(len(names), names)
+        X, y = labelled(names)
         model = LinearModel.of(LinearSVC().fit(X, y), BOOK)
         assert model.classes == tuple(np.unique(y).tolist())
-        assert set(model.predict(X).tolist()) <= set(names)
         assert model.predict(X).dtype.kind == y.dtype.kind
 
 
-def test_a_pipeline_may_begin_with_its_coder():
+def test_a_coder_and_a_model_must_code_alike(path):
     bags = bs.Bags.from_list(
         [np.random.default_rng(i).normal(i % 2, 1, (20, 3)) for i in range(12)], scale=2.0
     )
-    coder = bs.BagOfWords(BOOK, coding="soft", sharpness=3.0)
-    whole = make_pipeline(coder, ROOT, LinearSVC()).fit(bags, np.arange(12) % 2)
+    whole = make_pipeline(SOFT, ROOT, LinearSVC()).fit(bags, np.arange(12) % 2)
     model = LinearModel.of(whole)
     assert (model.coding, model.sharpness, model.codebook) == ("soft", 3.0, BOOK.digest)
-    again = model.coder(BOOK).transform(bags)
     # The pipeline takes the root of float32 histograms in float32, the model in float64.
-    np.testing.assert_allclose(
-        model.decision_function(again), whole.decision_function(bags), rtol=1e-5, atol=1e-6
-    )
+    found = model.decision_function(model.coder(BOOK).transform(bags))
+    np.testing.assert_allclose(found, whole.decision_function(bags), rtol=1e-5, atol=1e-6)
     with pytest.raises(ParameterError, match="Leave coder out"):
-        LinearModel.of(whole, coder)
+        LinearModel.of(whole, SOFT)
     # A coder that must be named may be the pipeline's own, or its codebook.
-    for named in (coder, whole[0], BOOK):
-        bow, found = as_recogniser(named, whole)
+    for named, estimator in ((SOFT, whole), (whole[0], whole), (BOOK, whole), (BOOK, model)):
+        bow, found = as_recogniser(named, estimator)
         assert (bow.coding, bow.sharpness_in_use(), found.codebook) == ("soft", 3.0, model.codebook)
+    assert as_recogniser(SOFT, fitted())[1].sharpness == 3.0
     with pytest.raises(MismatchError, match="the coder gives hard codes"):
         as_recogniser(bs.BagOfWords(BOOK), whole)
+    with pytest.raises(MismatchError, match="codes of sharpness"):
+        as_recogniser(bs.BagOfWords(BOOK, coding="soft", sharpness=4.0), model)
+    model = LinearModel.of(fitted(), BOOK)
+    assert model.coder(BOOK.with_provenance(seed=1)).coding == "hard"
+    moved = bs.Codebook(BOOK.words * np.float32(1.001), scale=2.0)
+    for other in (BOOK.only(BOOK.ids[::-1]), moved, bs.Codebook(BOOK.words)):
+        with pytest.raises(MismatchError, match="other words"):
+            model.coder(other)
+        with pytest.raises(MismatchError, match="other words"):
+            save_classifier(model, path, other)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_a_pipeline_may_begin_with_its_coder():
 )
 def test_estimators_that_do_not_decide_by_the_formula_are_refused(estimator, message):
     with pytest.raises(ParameterError, match=message):
-        LinearModel.of(estimator.fit(*labelled(3)), BOOK)
+        LinearModel.of(estimator.fit(*labelled(range(3))), BOOK)
 
 
 def test_an_estimator_is_fitted_and_has_its_codebook():
@@ -142,39 +141,6 @@ def test_an_estimator_is_fitted_and_has_its_codebook():
             LinearModel.of(fitted(), BOOK).predict(X)
 
 
-def test_another_codebook_is_refused(path):
-    model = LinearModel.of(fitted(), BOOK)
-    assert model.coder(BOOK).words_in_use() == BOOK
-    assert model.coder(BOOK.with_provenance(seed=1)).coding == "hard"
-    moved = bs.Codebook(BOOK.words * np.float32(1.001), scale=2.0)
-    for other in (BOOK.only(BOOK.ids[::-1]), moved, bs.Codebook(BOOK.words)):
-        with pytest.raises(MismatchError, match="other words"):
-            model.coder(other)
-        with pytest.raises(MismatchError, match="other words"):
-            save_classifier(model, path, other)
-    save_classifier(model, path, BOOK)
-
-
-def test_a_coder_and_a_model_must_code_alike():
-    soft = bs.BagOfWords(BOOK, coding="soft", sharpness=5.0)
-    model = LinearModel.of(fitted(), soft)
-    for coder in (soft, BOOK):
-        found, same = as_recogniser(coder, model)
-        assert (found.coding, found.sharpness, same) == ("soft", 5.0, model)
-    assert as_recogniser(soft, fitted())[1].sharpness == 5.0
-    for other in (bs.BagOfWords(BOOK), bs.BagOfWords(BOOK, coding="soft", sharpness=4.0)):
-        with pytest.raises(MismatchError, match="codes of sharpness"):
-            as_recogniser(other, model)
-
-
-GOOD = {
-    "weights": np.zeros((3, 2)),
-    "intercepts": np.zeros(3),
-    "classes": ["a", "b", "c"],
-    "codebook": "digest",
-}
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -182,72 +148,61 @@ GOOD = {
         ({"classes": ["a", "b", "b"]}, DataError, "distinct strings"),
         ({"classes": ["a", "b", 1]}, DataError, "distinct strings"),
         ({"classes": ["a"]}, DataError, "at least 2"),
-        ({"classes": []}, DataError, "distinct strings"),
         ({"classes": [0, 1, 2**70]}, DataError, "within 64 bits"),
         ({"classes": [0.0, 1.0, float("inf")]}, DataError, "finite"),
         ({"weights": np.zeros((3, 0))}, DataError, "weights must be"),
         ({"weights": np.full((3, 2), np.nan)}, DataError, "finite"),
         ({"intercepts": np.zeros(2)}, DataError, "intercepts must have shape"),
-        ({"intercepts": [0, 0, np.inf]}, DataError, "finite"),
         ({"mapping": "log"}, ParameterError, "mapping must be"),
         ({"scale": 0.0}, ParameterError, "scale must be"),
-        ({"coding": "firm"}, ParameterError, "coding must be"),
         ({"coding": "soft"}, ParameterError, "sharpness must be"),
         ({"codebook": ""}, ParameterError, "codebook must be a digest"),
         ({"description": 3}, ParameterError, "description must be"),
     ],
 )
 def test_numbers_that_make_no_model_are_refused(change, error, message):
-    LinearModel(**GOOD)
+    good = {"weights": np.zeros((3, 2)), "intercepts": np.zeros(3), "classes": ["a", "b", "c"]}
+    LinearModel(**good, codebook="digest")
     with pytest.raises(error, match=message):
-        LinearModel(**(GOOD | change))
+        LinearModel(**(good | {"codebook": "digest"} | change))
 
 
 # -- files -----------------------------------------------------------------------------------------
 
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "model.safetensors"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+NUMBERS = st.floats(-1e6, 1e6)
 
 
 @settings(max_examples=30)
 @given(
     st.one_of(
-        st.lists(TEXT, min_size=2, max_size=5, unique=True),
-        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=5, unique=True),
-        st.lists(NUMBERS, min_size=2, max_size=5, unique=True),
+        st.lists(kind, min_size=2, max_size=5, unique=True)
+        for kind in (TEXT, st.integers(-(2**63), 2**63 - 1), NUMBERS)
     ),
     st.integers(1, 4),
-    st.floats(1e-6, 1e6),
-    st.sampled_from(["sqrt", "raw"]),
     st.none() | st.floats(1e-3, 1e3),
+    st.fixed_dictionaries(
+        {
+            "mapping": st.sampled_from(["sqrt", "raw"]),
+            "scale": st.floats(1e-6, 1e6),
+            "description": st.none() | st.dictionaries(TEXT, NUMBERS, max_size=2),
+            "provenance": st.dictionaries(TEXT, TEXT, max_size=2),
+        }
+    ),
     st.booleans(),
-    st.data(),
+    st.lists(NUMBERS, min_size=25, max_size=25),
 )
 def test_what_was_saved_is_loaded(
-    tmp_path_factory, classes, n_words, scale, mapping, sharpness, fortran, data
+    tmp_path_factory, classes, n_words, sharpness, fields, fortran, values
 ):
-    n_machines = 1 if len(classes) == 2 else len(classes)
-    values = data.draw(st.lists(NUMBERS, min_size=n_machines * (n_words + 1), max_size=50))
-    drawn = np.resize(np.array(values), (n_machines, n_words + 1))
-    model = LinearModel(
-        np.asfortranarray(drawn[:, 1:]) if fortran else drawn[:, 1:],
-        drawn[:, 0],
-        classes,
-        mapping=mapping,
-        scale=scale,
-        coding="hard" if sharpness is None else "soft",
-        sharpness=sharpness,
-        codebook="some digest",
-        description=data.draw(st.none() | st.dictionaries(TEXT, NUMBERS, max_size=2)),
-        provenance=data.draw(st.dictionaries(TEXT, TEXT, max_size=2)),
-    )
+    drawn = np.resize(values, (1 if len(classes) == 2 else len(classes), n_words + 1))
+    weights = np.asfortranarray(drawn[:, 1:]) if fortran else drawn[:, 1:]
+    fields |= {"coding": "soft" if sharpness else "hard", "sharpness": sharpness, "codebook": "x"}
+    model = LinearModel(weights, drawn[:, 0], classes, **fields)
     path = tmp_path_factory.mktemp("models") / "m.safetensors"
     save_classifier(model, path)
     again = load_classifier(path)
-    names = ("mapping", "scale", "coding", "sharpness", "codebook", "description", "provenance")
-    assert all(getattr(again, name) == getattr(model, name) for name in (*names, "classes"))
+    assert all(getattr(again, name) == getattr(model, name) for name in (*fields, "classes"))
     assert again.weights.tobytes() == model.weights.tobytes()
     assert again.weights.strides == model.weights.strides
     assert again.intercepts.tobytes() == model.intercepts.tobytes()
@@ -257,10 +212,9 @@ def test_what_was_saved_is_loaded(
 
 
 def test_a_saved_estimator_is_read_by_us_and_by_safetensors(path):
-    estimator = fitted()
+    estimator, X = fitted(), histograms(30, seed=2)
     save_classifier(estimator, path, BOOK, provenance={"seed": 3})
     model = load_classifier(path)
-    X = histograms(30, seed=2)
     assert np.array_equal(model.decision_function(X), estimator.decision_function(X))
     assert (model.provenance, model.description) == ({"seed": 3}, {"name": "made up"})
     assert model.codebook == BOOK.digest
@@ -272,22 +226,6 @@ def test_a_saved_estimator_is_read_by_us_and_by_safetensors(path):
     assert json.loads(metadata["classes"]) == [0, 1, 2]
 
 
-# -- what is not one -------------------------------------------------------------------------------
-
-
-def forged(path, tensors=None, **changes):
-    """Write a file with a right digest and other content."""
-    save_classifier(fitted(), path, BOOK)
-    with safe_open(path, framework="numpy") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = {**file.metadata(), **changes}
-    metadata = {name: text for name, text in metadata.items() if text is not None}
-    metadata.pop("digest", None)
-    found.update(tensors or {})
-    metadata["digest"] = tensors_digest(found, metadata)
-    path.write_bytes(to_bytes(found, metadata))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -295,56 +233,33 @@ def forged(path, tensors=None, **changes):
         ({"format": None}, "safetensors file of another tool"),
         ({"format": "two\nlines"}, r"it is a two\\nlines"),
         ({"format_version": "2"}, "it has format 2, and this version of bowsaw reads 1"),
-        ({"classes": '["a", "b"]'}, "weights must be"),
         ({"classes": "[" * 100_000}, "recursion"),
         ({"classes": '"abc'}, "Unterminated"),
         ({"classes": "3"}, "not iterable"),
         ({"scale": "much"}, "could not convert"),
         ({"coding": "soft"}, "sharpness must be"),
         ({"coding": None}, "coding"),
-        ({"description": "[1]"}, "description must be"),
         ({"tensors": {"weights": np.zeros((3, 0))}}, "weights is refused"),
         ({"tensors": {"weights": np.full((3, 7), np.inf)}}, "finite"),
         ({"tensors": {"more": np.zeros(1)}}, "it holds the tensors"),
     ],
 )
-def test_a_forged_file_is_refused_with_the_reason(path, changes, message):
-    forged(path)
+def test_a_forged_file_is_refused_with_the_reason(path, forge, changes, message):
+    save_classifier(fitted(), path, BOOK)
+    forge(path)
     load_classifier(path)
-    forged(path, **changes)
+    forge(path, **changes)
     with pytest.raises(FormatError, match=message) as caught:
         load_classifier(path)
     assert str(caught.value).startswith(f"{path} cannot be read as a classifier: ")
     assert str(caught.value).endswith("Make one with 'bowsaw fit'.")
-    assert len(str(caught.value).splitlines()) == 1
+    assert "\n" not in str(caught.value)
 
 
-def test_every_byte_counts(path):
-    save_classifier(fitted(), path, BOOK)
-    whole = path.read_bytes()
-    for place in np.random.default_rng(0).choice(len(whole), 100, replace=False):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << (place % 8)
-        path.write_bytes(damaged)
-        try:
-            load_classifier(path)
-        except FormatError:
-            continue
-        # Spaces behind the header may become others.
-        assert whole[place] == ord(" "), place
-    for length in range(0, len(whole), 37):
-        path.write_bytes(whole[:length])
-        with pytest.raises(FormatError):
-            load_classifier(path)
-
-
-def test_pickles_codebooks_folders_and_missing_files_are_refused(path, tmp_path):
+def test_pickles_folders_and_missing_files_are_refused(path, tmp_path):
     path.write_bytes(pickle.dumps(fitted()))
     with pytest.raises(FormatError, match="cannot be read"):
         load_classifier(path)
     for missing in (tmp_path, tmp_path / "no.safetensors", "no\0pe"):
         with pytest.raises(FormatError, match="is not a file"):
             load_classifier(missing)
-    bs.save(BOOK, path)
-    with pytest.raises(FormatError, match="it is a bowsaw-codebook"):
-        load_classifier(path)
