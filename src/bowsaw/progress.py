@@ -196,7 +196,7 @@ _SILENT = Task()
 
 @contextmanager
 def fit_task(estimator: Any, n_parts: int = 0, **data: Any) -> Iterator[Task]:
-    """Make the task of a whole fit, of at most ``n_parts`` parts; for a method ``with_callbacks``."""
+    """Make the task of a fit of at most ``n_parts`` parts; for a method ``with_callbacks``."""
     if not hasattr(estimator, "_init_callback_context"):
         yield Task()
         return

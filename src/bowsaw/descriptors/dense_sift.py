@@ -197,7 +197,7 @@ def grid(length: int, patch: int, step: int) -> NDArray[np.int64]:
 def cells(
     begins: NDArray[np.int64], cell: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """Return the distinct cells along one side, their pixels' weights and each patch's four cells."""
+    """Return the distinct cells along a side, their pixels' weights and each patch's four cells."""
     corners = begins[:, None] + cell * np.arange(N_CELLS)
     distinct, index = np.unique(corners, return_inverse=True)
     # A cell of `cell` pixels from its corner has its centre at corner + (cell - 1) / 2, and its
