@@ -1,16 +1,13 @@
 """A way to run commands, and a store, a codebook and histograms that they made."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,8 +18,6 @@ from bowsaw.formats.classifier import save_classifier
 
 PARTS = ("--train-codebook", "10", "--train", "10")
 """A split that the small images can fill; the rest, 124 per class, is for tests."""
-
-CODEBOOK = ("--part", "codebook", *PARTS)
 
 
 @dataclass(frozen=True)
@@ -46,13 +41,11 @@ class Outcome:
 
 
 @pytest.fixture
-def bowsaw(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Outcome]:
+def bowsaw(capfd, monkeypatch, tmp_path):
     """Run a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*words: object) -> Outcome:
+    def run(*words):
         capfd.readouterr()
         try:
             code = main([str(word) for word in words])
@@ -63,61 +56,37 @@ def bowsaw(
     return run
 
 
-@dataclass(frozen=True)
-class Made:
-    """The paths of what the commands of a session have made."""
-
-    images: Path
-    store: Path
-    other_store: Path
-    book: Path
-    book_of_all: Path
-    other_book: Path
-    histograms: Path
-
-
 @pytest.fixture(scope="session")
-def made(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Make one thing of each kind; tests must not change them."""
+def made(scenes, tmp_path_factory):
+    """One thing of each kind; tests must not change them."""
     folder = tmp_path_factory.mktemp("made")
-    images = folder / "scenes"
-    shutil.copytree(scenes, images)
-    (images / "grass" / "broken.png").write_bytes(b"not an image")
-    (images / "brick" / "[bold] 1.png").write_bytes(b"")
-    found = Made(
-        images,
-        folder / "scenes.store",
-        folder / "coarse.store",
-        folder / "book.safetensors",
-        folder / "all.safetensors",
-        folder / "coarse.safetensors",
-        folder / "histograms.npz",
+    found = SimpleNamespace(
+        images=folder / "scenes",
+        store=folder / "scenes.store",
+        other_store=folder / "coarse.store",
+        book=folder / "book.safetensors",
+        book_of_all=folder / "all.safetensors",
+        other_book=folder / "coarse.safetensors",
+        histograms=folder / "histograms.npz",
     )
+    shutil.copytree(scenes, found.images)
+    (found.images / "grass" / "broken.png").write_bytes(b"not an image")
+    (found.images / "brick" / "[bold] 1.png").write_bytes(b"")
+    part = ("--words", 12, "--part", "codebook", *PARTS)
     for words in (
-        ("extract", images, "-o", found.store),
-        ("extract", images, "-o", found.other_store, "--step", 16),
-        ("train", found.store, "--words", 12, *CODEBOOK, "-o", found.book),
+        ("extract", found.images, "-o", found.store),
+        ("extract", found.images, "-o", found.other_store, "--step", 16),
+        ("train", found.store, *part, "-o", found.book),
         ("train", found.store, "--words", 12, "-o", found.book_of_all),
-        ("train", found.other_store, "--words", 12, *CODEBOOK, "-o", found.other_book),
+        ("train", found.other_store, *part, "-o", found.other_book),
         ("encode", found.book, found.store, "-o", found.histograms),
     ):
         assert main([*map(str, words), "-q"]) == 0
     return found
 
 
-def content_of(path: Path) -> object:
-    """Return all that a command has written, except how long it took."""
-    if path.is_dir():
-        with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
-            dump = list(connection.iterdump())
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        arrays = {file.name: file.read_bytes() for file in files if file.suffix == ".npy"}
-        return [file.relative_to(path).as_posix() for file in files], arrays, dump
-    return path.read_bytes()
-
-
 @pytest.fixture(scope="session")
-def model(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(made, tmp_path_factory):
     """A classifier by soft codes, of the session's codebook."""
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
     store = bs.Store(made.store)
@@ -128,43 +97,32 @@ def model(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def content() -> Callable[[Path], object]:
-    return content_of
-
-
-@pytest.fixture(scope="session")
-def parts() -> tuple[str, ...]:
-    return PARTS
-
-
-@pytest.fixture
-def one_class(bowsaw: Callable[..., Outcome], made: Made, tmp_path: Path) -> None:
-    """A store of one class, in the folder of the test."""
-    shutil.copytree(made.images / "gravel", tmp_path / "one" / "gravel")
-    bowsaw("extract", "one", "-o", "one.store").lines()
+def content(path: Path) -> object:
+    """Return all that a command has written, except how long it took."""
+    if path.is_file():
+        return path.read_bytes()
+    with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
+        dump = list(connection.iterdump())
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    arrays = {file.name: file.read_bytes() for file in files if file.suffix == ".npy"}
+    return [file.relative_to(path).as_posix() for file in files], arrays, dump
 
 
 class Interrupter:
     """Calls a method, counts the calls, and sends a signal after some of them."""
 
-    def __init__(self, method: Any) -> None:
-        self.method, self.number, self.n_calls, self.stop = method, signal.SIGINT, 0, 0
+    def __init__(self, monkeypatch, owner, name):
+        self.method, self.number, self.n_calls, self.stop = getattr(owner, name), None, 0, 0
+        monkeypatch.setattr(owner, name, self)
 
-    @classmethod
-    def replace(cls, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Interrupter:
-        found = cls(getattr(owner, name))
-        monkeypatch.setattr(owner, name, found)
-        return found
-
-    def stop_after(self, n_calls: int, number: int = signal.SIGINT) -> None:
+    def stop_after(self, n_calls, number=signal.SIGINT):
         """Send a signal after so many calls from now; 0 for never."""
         self.n_calls, self.stop, self.number = 0, n_calls, number
 
-    def __get__(self, thing: object, kind: type | None = None) -> Any:
+    def __get__(self, thing, kind=None):
         return partial(self, thing)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args, **options):
         result = self.method(*args, **options)
         self.n_calls += 1
         if self.n_calls == self.stop:

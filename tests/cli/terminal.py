@@ -1,16 +1,13 @@
 """A pseudo-terminal and a full disk, for systems that have them."""
 
-from __future__ import annotations
-
 import os
 import re
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 _PATIENCE = 300.0
 """Seconds after which a program that says nothing more has failed."""
@@ -29,7 +26,7 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 class Terminal:
     """Runs a program and shows what stands on its terminal."""
 
-    def __init__(self, *words: object, env: Mapping[str, str], cwd: Path | None = None) -> None:
+    def __init__(self, *words, env):
         import pty
         import termios
 
@@ -37,17 +34,14 @@ class Terminal:
         termios.tcsetwinsize(inside, (40, 120))
         self._child = subprocess.Popen(
             [sys.executable, "-c", _OWN_TERMINAL, *map(str, words)],
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-            env=dict(env),
-            cwd=cwd,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), inside),
+            env=env,
             start_new_session=True,
         )
         os.close(inside)
         self.shown = ""
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self):
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,9 +55,9 @@ class Terminal:
     def send(self, number: int) -> None:
         self._child.send_signal(number)
 
-    def wait_for(self, text: str, begin: int = 0) -> None:
-        """Read until ``text`` is shown behind the first ``begin`` letters."""
-        while text not in self.shown[begin:]:
+    def wait_for(self, text: str) -> None:
+        """Read until ``text`` is shown."""
+        while text not in self.shown:
             assert self._read(), f"{text!r} never came: {self.shown!r}"
 
     def finish(self) -> int:

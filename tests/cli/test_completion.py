@@ -1,7 +1,5 @@
 """Completion scripts know every command and option, and bash itself offers them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -54,11 +52,6 @@ def test_bash_offers_what_fits(bowsaw):
         "bowsaw inspect z": "z.store",
         "bowsaw train --words z": "",
     }
-    done = subprocess.run(
-        ["bash", "-c", ASK, "bash", "./script", *asked],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = [line.strip().rstrip("/") for line in done.stdout.splitlines()]
+    shown = subprocess.check_output(["bash", "-c", ASK, "bash", "./script", *asked], text=True)
+    found = [line.strip().rstrip("/") for line in shown.splitlines()]
     assert dict(zip(asked, found, strict=True)) == asked

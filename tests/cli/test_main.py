@@ -1,8 +1,5 @@
 """The entry point: help, exit codes, errors and signals."""
 
-from __future__ import annotations
-
-import argparse
 import errno
 import json
 import shlex
@@ -62,14 +59,10 @@ def test_wrong_usage_is_one_line(bowsaw, words, complaint, place):
     assert place in found.err
 
 
-def subparser(name: str) -> argparse.ArgumentParser:
-    [commands] = [action for action in parser(name)._actions if action.dest == "name"]
-    return commands.choices[name]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_documented_with_an_example_that_parses(name):
-    sub = subparser(name)
+    [commands] = [action for action in parser(name)._actions if action.dest == "name"]
+    sub = commands.choices[name]
     assert [option.dest for option in sub._actions if not option.help] == []
     text = sub.format_help()
     assert COMMANDS[name][1:] in " ".join(text.split())
@@ -81,11 +74,9 @@ def test_every_command_is_documented_with_an_example_that_parses(name):
 def test_the_help_has_examples_that_parse(bowsaw):
     found = bowsaw()
     assert (found.code, found.out) == (2, "")
-    lines = [line.strip() for line in found.err.splitlines()]
-    examples = [shlex.split(line) for line in lines if line.startswith("bowsaw ")]
-    assert [words[1] for words in examples] == ["extract", "evaluate", "compare"]
-    for words in examples:
-        assert parser(words[1]).parse_args(words[1:]).name == words[1]
+    examples = [line.split()[1:] for line in found.err.splitlines() if "  bowsaw " in line]
+    assert [words[0] for words in examples] == ["extract", "evaluate", "compare"]
+    assert all(parser(words[0]).parse_args(words).name == words[0] for words in examples)
 
 
 # -- errors --------------------------------------------------------------------------------------
@@ -93,10 +84,10 @@ def test_the_help_has_examples_that_parse(bowsaw):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let ``inspect`` fail with a given exception."""
+    """Let every command fail with a given exception."""
 
-    def fail_with(error: BaseException) -> None:
-        def run(_: object) -> None:
+    def fail_with(error):
+        def run(_):
             raise error
 
         monkeypatch.setattr(command_line, "_run", run)
@@ -104,18 +95,18 @@ def failing(monkeypatch):
     return fail_with
 
 
-def every_error(kind: type[BowsawError] = BowsawError) -> list[type[BowsawError]]:
+def every_error(kind=BowsawError):
     return [kind, *(error for child in kind.__subclasses__() for error in every_error(child))]
 
 
-@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
-def test_every_error_is_one_line_and_an_exit_code(bowsaw, failing, kind):
-    error = kind.__new__(kind)
-    Exception.__init__(error, "it is\nnot there.")
-    failing(error)
-    found = bowsaw("inspect", "x")
-    assert found.code == kind.exit_code > 0
-    assert found.err == "bowsaw: it is not there.\n"
+def test_every_error_is_one_line_and_an_exit_code(bowsaw, failing):
+    for kind in every_error():
+        error = kind.__new__(kind)
+        Exception.__init__(error, "it is\nnot there.")
+        failing(error)
+        found = bowsaw("inspect", "x")
+        assert found.code == kind.exit_code > 0
+        assert found.err == "bowsaw: it is not there.\n"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +122,7 @@ def test_every_error_is_one_line_and_an_exit_code(bowsaw, failing, kind):
 def test_errors_of_the_system_are_one_line_too(bowsaw, failing, error, line):
     failing(error)
     found = bowsaw("inspect", "x")
-    assert found.code == getattr(error, "exit_code", 1)
-    assert found.err == f"bowsaw: {line}\n"
+    assert (found.code, found.err) == (getattr(error, "exit_code", 1), f"bowsaw: {line}\n")
 
 
 def test_debug_and_bugs_of_ours_show_the_traceback(bowsaw, failing):
@@ -159,25 +149,24 @@ def test_a_signal_ends_the_work_in_one_line(bowsaw, monkeypatch, number, code, w
     assert signal.getsignal(number) == before
 
 
-def interrupt(number: int = signal.SIGINT) -> None:
+def interrupt():
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(number)
-
-
-def test_a_signal_that_an_import_swallows_is_not_lost(bowsaw, monkeypatch):
-    original = parser
-    monkeypatch.setattr(command_line, "parser", lambda *words: [interrupt(), original(*words)][1])
-    assert bowsaw("inspect", "x").code == 130
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(
     ("error", "code"), [(ImportError("half"), 130), (SpaceError(errno.ENOSPC, "full"), 9)]
 )
-def test_after_a_signal_only_our_errors_are_reported(bowsaw, monkeypatch, error, code):
-    def broken(*_: object) -> None:
+def test_a_swallowed_signal_is_not_lost_and_after_it_only_our_errors_are_reported(
+    bowsaw, monkeypatch, error, code
+):
+    def broken(*_):
         interrupt()
         raise error
 
+    with monkeypatch.context() as patch:
+        patch.setattr(command_line, "parser", lambda *words: [interrupt(), parser(*words)][1])
+        assert bowsaw("inspect", "x").code == 130
     monkeypatch.setattr(command_line, "_run", broken)
     assert bowsaw("inspect", "x").code == code
 

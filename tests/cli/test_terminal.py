@@ -1,7 +1,5 @@
 """Commands at a terminal: colours, bars and Ctrl-C."""
 
-from __future__ import annotations
-
 import signal
 import sys
 
@@ -30,20 +28,20 @@ def cursor_is_back(shown: str) -> bool:
     return shown.count("\x1b[?25l") == shown.count("\x1b[?25h")
 
 
-@pytest.mark.parametrize(
-    ("variables", "coloured"),
-    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
-)
-def test_colours_can_be_switched_off(made, tmp_path, variables, coloured):
-    words = ("extract", made.images, "-o", tmp_path / "x.store")
-    with bowsaw_at_a_terminal(*words, **variables) as terminal:
+@pytest.mark.parametrize("name", ["extract", "compare"])
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": ""}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colours_can_be_switched_off(made, tmp_path, name, variables):
+    words = (made.images,)
+    if name == "compare":
+        words = (made.store, *COMPARED.split(), "--workers", 1)
+    with bowsaw_at_a_terminal(name, *words, "-o", tmp_path / "out", **variables) as terminal:
         assert terminal.finish() == 0
-    assert "files" in terminal.shown
-    # A bar is drawn where the terminal can, and removed again.
-    assert ("━" in terminal.shown) == ("TERM" not in variables)
-    assert ("\x1b" in terminal.shown) == ("TERM" not in variables)
+    # A bar or a live table is drawn where the terminal can, and removed again.
+    live = "TERM" not in variables
+    assert (("━" if name == "extract" else "accuracy so far") in terminal.shown) == live
+    assert ("\x1b" in terminal.shown) == live
     assert cursor_is_back(terminal.shown)
-    assert bool(COLOUR.search(terminal.shown)) == coloured
+    assert bool(COLOUR.search(terminal.shown)) == (variables in ({}, {"NO_COLOR": ""}))
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
@@ -58,30 +56,18 @@ def test_help_has_colours_only_where_they_are_wanted(variables):
 
 
 @pytest.mark.parametrize(
-    ("variables", "coloured", "live"),
-    [({}, True, True), ({"NO_COLOR": "1"}, False, True), ({"TERM": "dumb"}, False, False)],
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_the_live_table_of_a_comparison(made, tmp_path, variables, coloured, live):
-    words = ("compare", made.store, *COMPARED.split(), "-o", tmp_path / "run", "--workers", 1)
-    with bowsaw_at_a_terminal(*words, **variables) as terminal:
-        assert terminal.finish() == 0
-    assert ("accuracy so far" in terminal.shown) == live
-    assert cursor_is_back(terminal.shown)
-    assert bool(COLOUR.search(terminal.shown)) == coloured
-
-
-@pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM"])
-def test_a_stopped_command_restores_the_terminal(made, tmp_path, way):
+def test_a_stopped_command_restores_the_terminal(made, tmp_path, number, code, word):
     words = ("compare", made.store, *COMPARED.split(), "--splits", 10_000, "-o", tmp_path / "run")
     with bowsaw_at_a_terminal(*words, "--workers", 1) as terminal:
         terminal.wait_for("accuracy so far")
-        if way == "Ctrl-C":
-            terminal.type("\x03")
+        if number == signal.SIGINT:
+            terminal.type("\x03")  # Ctrl-C
         else:
-            terminal.send(signal.SIGTERM)
-        code = terminal.finish()
-    word = "interrupted" if way == "Ctrl-C" else "terminated"
-    assert code == (130 if way == "Ctrl-C" else 143), terminal.shown
+            terminal.send(number)
+        assert terminal.finish() == code, terminal.shown
     assert f"bowsaw: {word}. Finished cells are kept" in terminal.shown
     assert "Traceback" not in terminal.shown
     assert cursor_is_back(terminal.shown)

@@ -1,7 +1,5 @@
 """The experiment engine: cells, resuming, workers, a user's own method, a given codebook."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -19,15 +17,8 @@ from bowsaw.comparison.records import Key, codebook_path, key_of
 from bowsaw.comparison.workers import WorkerError
 from bowsaw.errors import BusyError, DataError, LeakError, MismatchError, ParameterError
 
-SETTINGS = {
-    "n_words": [16, 8],
-    "sizes": [3, 6],
-    "coding": ["hard", "soft"],
-    "methods": ["random", "bottleneck", "kmeans"],
-    "n_splits": 2,
-    "raw": None,
-    "n_jobs": 1,
-}
+SETTINGS = {"n_words": [16, 8], "sizes": [3, 6], "coding": ["hard", "soft"], "n_splits": 2}
+SETTINGS |= {"methods": ["random", "bottleneck", "kmeans"], "raw": None, "n_jobs": 1}
 SMALL = {"n_words": 16, "sizes": [3], "methods": ["random"], "n_splits": 1, "n_jobs": 1}
 N_CELLS = 2 * 2 * 2 * (1 + 3 * 2)
 """Two full codebooks, two codings, two splits; all words, and three methods at two sizes."""
@@ -152,20 +143,14 @@ def test_finished_cells_are_never_dropped(tmp_path, changed, difference):
     assert len(run.cells) == 2
 
 
-def test_other_images_of_the_same_name_are_refused(tmp_path):
-    bs.compare(toys(), tmp_path, **SMALL)
+def test_folders_that_are_not_this_run_are_refused(tmp_path):
+    bs.compare(toys(), tmp_path / "run", **SMALL)
     with pytest.raises(MismatchError, match="its set toys was different"):
-        bs.compare(toys(shift=3.0, n_each=15), tmp_path, **SMALL)
-
-
-def test_records_without_a_run_are_refused(tmp_path):
+        bs.compare(toys(shift=3.0, n_each=15), tmp_path / "run", **SMALL)
+    with exclusive(tmp_path / "run"), pytest.raises(BusyError, match="another process"):
+        bs.compare(toys(), tmp_path / "run", **SMALL)
     (tmp_path / "cells.jsonl").write_text("{}\n")
     with pytest.raises(ParameterError, match=r"no run\.json"):
-        bs.compare(toys(), tmp_path, **SMALL)
-
-
-def test_one_process_writes_a_run(tmp_path):
-    with exclusive(tmp_path), pytest.raises(BusyError, match="another process"):
         bs.compare(toys(), tmp_path, **SMALL)
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,21 +12,12 @@ TRUE = [0, 0, 0, 0, 1, 2, 2, 2]
 PRED = [0, 0, 0, 2, 0, 2, 2, 1]
 
 
-def test_hand_worked_confusion():
+def test_hand_worked_confusion_and_accuracy():
     matrix = confusion(TRUE, PRED, 4)
     assert matrix.dtype == np.int64
     assert matrix.tolist() == [[3, 0, 1, 0], [1, 0, 0, 0], [0, 1, 2, 0], [0, 0, 0, 0]]
-
-
-def test_hand_worked_accuracy_ignores_the_class_without_items():
-    shares = class_accuracies(confusion(TRUE, PRED, 4))
-    assert shares[:3].tolist() == [0.75, 0.0, 2 / 3]
-    assert np.isnan(shares[3])
+    np.testing.assert_array_equal(class_accuracies(matrix), [0.75, 0.0, 2 / 3, np.nan])
     assert mean_class_accuracy(TRUE, PRED, 4) == pytest.approx((0.75 + 0 + 2 / 3) / 3)
-
-
-def test_a_large_class_counts_no_more_than_a_small_one():
-    assert mean_class_accuracy([0] * 99 + [1], [0] * 100, 2) == 0.5
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))

@@ -47,9 +47,6 @@ def test_equal_accuracies_are_no_difference_and_constant_ones_a_certain_one():
     assert paired_test([0.5, 0.5], [0.5, 0.5], 10, 10).p == 0.5
     assert paired_test([0.75, 0.5], [0.5, 0.25], 10, 10).p == 0.0
     assert paired_test([0.5, 0.25], [0.75, 0.5], 10, 10).p == 1.0
-
-
-def test_one_split_cannot_compare():
     with pytest.raises(DataError, match="at least 2 splits"):
         paired_test([0.5], [0.4], 10, 10)
 

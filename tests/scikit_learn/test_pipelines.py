@@ -1,7 +1,5 @@
 """Estimators of bags in scikit-learn's pipelines, folds and grids."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +7,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
-from sklearn.model_selection import (
-    GridSearchCV,
-    StratifiedKFold,
-    cross_val_score,
-    train_test_split,
-)
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils import _safe_indexing, resample, shuffle
@@ -24,6 +17,7 @@ import bowsaw as bs
 from bowsaw.errors import ParameterError
 
 BOOK = bs.Codebook(np.random.default_rng(5).integers(0, 200, (9, 6)), range(30, 39), scale=512)
+LEARNER = bs.KMeansCodebook(8, max_iter=2, random_state=0)
 
 
 def made_bags():
@@ -45,9 +39,7 @@ class Watcher(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         assert isinstance(X, bs.Bags)
-        assert X.scale == 512
-        assert X.description == {"name": "test"}
-        assert len(X.digests) == len(X)
+        assert (X.scale, X.description, len(X.digests)) == (512, {"name": "test"}, len(X))
         return X
 
 
@@ -61,9 +53,6 @@ class Counted(bs.KMeansCodebook):
         return super().fit(X, y)
 
 
-# -- choosing rows ---------------------------------------------------------------------------------
-
-
 def test_scikit_learn_chooses_bags_as_it_chooses_rows():
     rows = np.array([4, 4, 0, 29])
     mask = np.isin(np.arange(30), rows)
@@ -74,12 +63,9 @@ def test_scikit_learn_chooses_bags_as_it_chooses_rows():
         assert chosen.scale == 512
     assert shuffle(BAGS, random_state=0).digests.tolist() == shuffle(range(30), random_state=0)
     assert len(resample(BAGS, n_samples=7, random_state=0)) == 7
-    train, test, y_train, y_test = train_test_split(BAGS, Y, stratify=Y, random_state=0)
-    assert Y[train.digests].tolist() == y_train.tolist()
-    assert Y[test.digests].tolist() == y_test.tolist()
-
-
-# -- pipelines -------------------------------------------------------------------------------------
+    train, test, *labels = train_test_split(BAGS, Y, stratify=Y, random_state=0)
+    for part, y in zip((train, test), labels, strict=True):
+        assert Y[part.digests].tolist() == y.tolist()
 
 
 @pytest.mark.parametrize("name", CODERS)
@@ -91,39 +77,34 @@ def test_pipelines_take_bags(name):
 
 
 def test_a_pipeline_can_end_in_a_table():
+    names = BOOK.names().tolist()
     pipeline = make_pipeline(bs.KMeansCodebook(4, random_state=0), bs.BagOfWords(BOOK))
+    with config_context(transform_output="pandas"):
+        again = clone(pipeline).fit_transform(BAGS)
     table = pipeline.set_output(transform="pandas").fit_transform(BAGS)
-    assert table.columns.tolist() == BOOK.names().tolist()
-    assert pipeline.get_feature_names_out().tolist() == BOOK.names().tolist()
+    assert table.columns.tolist() == pipeline.get_feature_names_out().tolist() == names
+    assert again.equals(table)
     assert pipeline.n_features_in_ == 6
     described = make_pipeline(bs.DenseSift(), bs.BagOfWords(BOOK))
-    assert described.get_feature_names_out().tolist() == BOOK.names().tolist()
+    assert described.get_feature_names_out().tolist() == names
 
 
 def test_tables_everywhere_change_nothing():
     # Refinement checks itself, the path estimates: both code with transformers inside.
-    words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
+    start = bs.Annealing(n_steps=3, random_state=0)
     saws = [
-        bs.Refinement(
-            words,
-            3,
-            start=bs.Annealing(n_steps=3, random_state=0),
-            n_steps=2,
-            n_folds=1,
-            random_state=0,
-        ),
-        bs.PruningPath(words, sizes=[4], repair=1, cv=2, refine=1, random_state=0),
+        bs.Refinement(LEARNER, 3, start=start, n_steps=2, n_folds=1, random_state=0),
+        bs.PruningPath(LEARNER, sizes=[4], repair=1, cv=2, refine=1, random_state=0),
     ]
     for saw in saws:
         plain = clone(saw).fit(BAGS, Y)
         with config_context(transform_output="pandas"):
             table = clone(saw).fit(BAGS, Y)
             columns = table.transform(BAGS)
+            estimate = table.estimate() if isinstance(saw, bs.PruningPath) else None
         assert table.codebook_ == plain.codebook_
         np.testing.assert_array_equal(columns.to_numpy(), plain.transform(BAGS))
-        if isinstance(saw, bs.PruningPath):
-            with config_context(transform_output="pandas"):
-                assert table.estimate() == plain.estimate()
+        assert estimate is None or estimate == plain.estimate()
 
 
 def test_two_vocabularies_stand_side_by_side():
@@ -137,46 +118,32 @@ def test_two_vocabularies_stand_side_by_side():
 def test_a_pipeline_remembers_its_words(tmp_path):
     # With a memory, a second search over the classifier does not learn words again.
     Counted.fits.clear()
-    pipeline = Pipeline(
-        [("code", bs.BagOfWords(Counted(5, max_iter=2))), ("classify", LinearSVC())],
-        memory=str(tmp_path),
-    )
+    coder = bs.BagOfWords(Counted(5, max_iter=2))
+    pipeline = make_pipeline(coder, LinearSVC(), memory=str(tmp_path))
     for C in (0.1, 1.0, 10.0):
-        pipeline.set_params(classify__C=C).fit(BAGS, Y)
+        pipeline.set_params(linearsvc__C=C).fit(BAGS, Y)
     assert Counted.fits == [set(range(30))]
 
 
 def test_images_go_through_a_pipeline_to_a_class():
     random = np.random.default_rng(2)
     stripes = 255 * (np.arange(40) // 4 % 2).astype(np.uint8)
+    noise = random.normal(0, 20, (24, 40, 40))
     images = [
-        np.clip((stripes if i % 2 else stripes[:, None]) + random.normal(0, 20, (40, 40)), 0, 255)
-        for i in range(24)
+        np.clip((stripes if i % 2 else stripes[:, None]) + noise[i], 0, 255) for i in range(24)
     ]
     images = [image.astype(np.uint8) for image in images]
     y = np.arange(24) % 2
-    pipeline = make_pipeline(
-        bs.DenseSift(),
-        bs.Annealing(bs.KMeansCodebook(20, random_state=0), n_kept=5, n_steps=20),
-        bs.HistogramClassifier(),
-    )
+    saw = bs.Annealing(bs.KMeansCodebook(20, random_state=0), n_kept=5, n_steps=20)
+    pipeline = make_pipeline(bs.DenseSift(), saw, bs.HistogramClassifier())
     assert pipeline.fit(images[:12], y[:12]).score(images[12:], y[12:]) == 1
-
-
-# -- grids -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_grid_search_chooses_words_sharpness_score_and_size(n_jobs):
-    pipeline = make_pipeline(
-        bs.Annealing(
-            bs.KMeansCodebook(max_iter=2, n_jobs=1, random_state=0),
-            n_steps=4,
-            coding="soft",
-            n_jobs=1,
-        ),
-        bs.HistogramClassifier(C=4.0),
-    )
+    learner = bs.KMeansCodebook(max_iter=2, n_jobs=1, random_state=0)
+    saw = bs.Annealing(learner, n_steps=4, coding="soft", n_jobs=1)
+    pipeline = make_pipeline(saw, bs.HistogramClassifier(C=4.0))
     names = ("codebook__n_words", "sharpness", "score", "n_kept")
     values = ([6, 8], [80.0], ["leave-one-out", "relevance"], [3])
     grid = {f"annealing__{name}": value for name, value in zip(names, values, strict=True)}
@@ -184,24 +151,21 @@ def test_a_grid_search_chooses_words_sharpness_score_and_size(n_jobs):
     scores = search.cv_results_["mean_test_score"]
     assert len(scores) == 4
     # One of them by hand: words, choice and classifier by the training bags of each fold alone.
-    folds = StratifiedKFold(2).split(np.zeros(len(Y)), Y)
+    chosen = {"n_steps": 4, "coding": "soft", "sharpness": 80.0, "score": "relevance"}
     rights = []
-    for train, test in folds:
-        book = bs.KMeansCodebook(8, max_iter=2, random_state=0).fit(BAGS[train]).codebook_
-        saw = bs.Annealing(
-            book, 3, n_steps=4, coding="soft", sharpness=80.0, score="relevance"
-        ).fit(BAGS[train], Y[train])
+    for train, test in StratifiedKFold(2).split(np.zeros(len(Y)), Y):
+        book = clone(LEARNER).fit(BAGS[train]).codebook_
+        saw = bs.Annealing(book, 3, **chosen).fit(BAGS[train], Y[train])
         model = bs.HistogramClassifier(C=4.0).fit(saw.transform(BAGS[train]), Y[train])
         rights.append(model.score(saw.transform(BAGS[test]), Y[test]))
-    params = search.cv_results_["params"]
     asked = dict(zip(grid, (8, 80.0, "relevance", 3), strict=True))
-    assert scores[params.index(asked)] == pytest.approx(np.mean(rights))
+    place = search.cv_results_["params"].index(asked)
+    assert scores[place] == pytest.approx(np.mean(rights))
 
 
 def test_a_grid_search_over_whole_methods():
-    words = bs.KMeansCodebook(8, max_iter=2, random_state=0)
-    pipeline = Pipeline([("saw", bs.RandomSubset(words, 3)), ("classify", LinearSVC(C=100))])
-    saws = [bs.RandomSubset(words, 3), bs.PresenceRanking(words, 3), bs.Bottleneck(words, 3)]
+    saws = [kind(LEARNER, 3) for kind in (bs.RandomSubset, bs.PresenceRanking, bs.Bottleneck)]
+    pipeline = Pipeline([("saw", saws[0]), ("classify", LinearSVC(C=100))])
     search = GridSearchCV(pipeline, {"saw": saws, "saw__n_kept": [2, 4]}, cv=2, error_score="raise")
     search.fit(BAGS, Y)
     assert len(search.cv_results_["params"]) == 6
@@ -216,13 +180,10 @@ def test_a_clusterer_of_arrays_learns_no_words_of_bags():
 
 
 def test_a_path_of_learned_words_learns_them_again_in_every_fold():
-    fits = Counted.fits
+    fits, everything = Counted.fits, set(range(30))
     fits.clear()
     path = bs.PruningPath(Counted(8, max_iter=2), sizes=[4], repair=0, cv=3).fit(BAGS, Y)
-    table = path.estimate()
-    assert fits[0] == set(range(30))
-    held = [set(range(30)) - rows for rows in fits[1:]]
-    assert len(held) == 3
-    assert set.union(*held) == set(range(30))
-    assert sum(map(len, held)) == 30
-    assert [row.n_words for row in table] == [8, 4]
+    assert [row.n_words for row in path.estimate()] == [8, 4]
+    assert fits[0] == everything
+    held = [everything - rows for rows in fits[1:]]
+    assert (len(held), set.union(*held), sum(map(len, held))) == (3, everything, 30)

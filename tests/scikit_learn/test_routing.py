@@ -4,8 +4,6 @@ As in ``sklearn/tests/test_metaestimators_metadata_routing.py``: an estimator th
 gets it, one that refuses does not, and one without a request is an error.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
@@ -51,7 +49,7 @@ def routing():
 class Start(bs.RandomSubset):
     """A start that records its metadata and bags."""
 
-    observed: ClassVar[list[tuple[list[int], object, object]]] = []
+    observed: ClassVar[list] = []
 
     def fit(self, X, y=None, *, groups=None, sample_weight=None):
         self.observed.append((X.digests.tolist(), groups, sample_weight))
@@ -61,7 +59,7 @@ class Start(bs.RandomSubset):
 class Judge(bs.HistogramClassifier):
     """A classifier that records its metadata."""
 
-    observed: ClassVar[list[tuple[int, object, object]]] = []
+    observed: ClassVar[list] = []
 
     def fit(self, X, y, *, groups=None, sample_weight=None):
         self.observed.append((len(X), groups, sample_weight))
@@ -76,8 +74,8 @@ def _forget():
 
 def refinement(**parameters):
     start = bs.RandomSubset(random_state=0)
-    told = {"start": start, "n_steps": 2, "n_folds": N_PARTS, "n_jobs": 1, "random_state": 0}
-    return bs.Refinement(BOOK, 3, **{**told, **parameters})
+    usual = {"start": start, "n_steps": 2, "n_folds": N_PARTS, "n_jobs": 1, "random_state": 0}
+    return bs.Refinement(BOOK, 3, **{**usual, **parameters})
 
 
 def path(**parameters):
@@ -85,26 +83,19 @@ def path(**parameters):
     return bs.PruningPath(BOOK, **{**usual, **parameters})
 
 
-# -- what groups do, with routing or without -------------------------------------------------------
-
-
 def test_a_refinement_holds_out_whole_groups():
-    refinement(start=Start(BOOK)).fit(BAGS, Y, groups=GROUPS)
-    # Once with all bags, then in each fold without those held out.
-    assert len(Start.observed) == 1 + N_PARTS
-    for rows, groups, _ in Start.observed[1:]:
-        held = sorted(set(range(N)) - set(rows))
-        assert held
-        assert not set(GROUPS[held]) & set(GROUPS[rows])
-        assert groups is None  # not requested
-    # Without groups, places are split.
-    Start.observed.clear()
-    refinement(start=Start(BOOK)).fit(BAGS, Y)
-    split = [
-        set(GROUPS[rows]) & set(GROUPS[sorted(set(range(N)) - set(rows))])
-        for rows, _, _ in Start.observed[1:]
-    ]
-    assert any(split)
+    for groups in (GROUPS, None):
+        Start.observed.clear()
+        refinement(start=Start(BOOK)).fit(BAGS, Y, groups=groups)
+        # Once with all bags, then in each fold without those held out.
+        assert len(Start.observed) == 1 + N_PARTS
+        folds = [rows for rows, _, _ in Start.observed[1:]]
+        held = [sorted(set(range(N)) - set(rows)) for rows in folds]
+        assert all(held)
+        shared = [set(GROUPS[a]) & set(GROUPS[b]) for a, b in zip(held, folds, strict=True)]
+        # Without groups, places are split.
+        assert any(shared) == (groups is None)
+        assert all(given is None for _, given, _ in Start.observed)  # not requested
 
 
 def test_a_path_is_estimated_on_whole_groups():
@@ -157,45 +148,31 @@ def test_groups_that_leave_nothing_to_learn_from_are_refused():
         refinement().fit(BAGS, Y, groups=GROUPS[:-1])
 
 
-# -- who asks gets it ------------------------------------------------------------------------------
-
-CONSUMERS = {
-    "refinement": (refinement(), BAGS),
-    "path": (path(), BAGS),
-    "classifier": (bs.HistogramClassifier(cv=2), HISTOGRAMS),
-}
-ROUTERS = {
-    "refinement": (refinement, "start", Start),
-    "path": (path, "classifier", Judge),
-}
+CONSUMERS = [(refinement(), BAGS), (path(), BAGS), (bs.HistogramClassifier(cv=2), HISTOGRAMS)]
+ROUTERS = {"refinement": (refinement, "start", Start), "path": (path, "classifier", Judge)}
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("name", CONSUMERS)
-def test_groups_can_be_asked_for(name):
-    estimator, X = CONSUMERS[name]
+@pytest.mark.parametrize(("estimator", "X"), CONSUMERS)
+def test_groups_can_be_asked_for(estimator, X):
     assert clone(estimator).fit(X, Y, groups=GROUPS) is not None  # asked directly
     pipeline = make_pipeline("passthrough", clone(estimator))
     with pytest.raises(UnsetMetadataPassedError, match=r"\[groups\] are passed but are not explic"):
         pipeline.fit(X, Y, groups=GROUPS)
-    asking = clone(estimator).set_fit_request(groups=True)
-    request = get_routing_for_object(asking)
-    assert "groups" in request.consumes("fit", ["groups"])
-    assert make_pipeline("passthrough", asking).fit(X, Y, groups=GROUPS) is not None
-    named = clone(estimator).set_fit_request(groups="places")
-    assert make_pipeline("passthrough", named).fit(X, Y, places=GROUPS) is not None
+    for name in ("groups", "places"):
+        asking = clone(estimator).set_fit_request(groups=True if name == "groups" else name)
+        assert get_routing_for_object(asking).consumes("fit", [name]) == {name}
+        assert make_pipeline("passthrough", asking).fit(X, Y, **{name: GROUPS}) is not None
+    with pytest.raises(TypeError, match="groups"):
+        make_pipeline("passthrough", asking).fit(X, Y, groups=GROUPS)
 
 
 @pytest.mark.usefixtures("routing")
 def test_a_search_hands_each_fold_its_groups():
     saw = refinement(start=Start(BOOK).set_fit_request(groups=True)).set_fit_request(groups=True)
     model = bs.HistogramClassifier(cv=2).set_fit_request(groups=True)
-    search = GridSearchCV(
-        make_pipeline(saw, model),
-        {"refinement__n_kept": [3]},
-        cv=StratifiedGroupKFold(2),
-        refit=False,
-    )
+    grid, halves = {"refinement__n_kept": [3]}, StratifiedGroupKFold(2)
+    search = GridSearchCV(make_pipeline(saw, model), grid, cv=halves, refit=False)
     search.set_params(error_score="raise").fit(BAGS, Y, groups=GROUPS)
     # In each of two halves: once with all its bags, then in each fold of the refinement.
     assert len(Start.observed) == 2 * (1 + N_PARTS)
@@ -207,8 +184,8 @@ def test_without_routing_a_fold_has_no_groups():
     result = cross_validate(refinement(), BAGS, Y, cv=2, scoring=lambda *_: 0.0)
     assert len(result["test_score"]) == 2
     for make, part in ((refinement, "start"), (path, "classifier")):
-        told = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata"
-        with pytest.raises(ParameterError, match=told):
+        message = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata"
+        with pytest.raises(ParameterError, match=message):
             make().fit(BAGS, Y, sample_weight=np.ones(N))
 
 
@@ -216,16 +193,15 @@ def test_without_routing_a_fold_has_no_groups():
 @pytest.mark.parametrize("name", ROUTERS)
 def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
     make, part, kind = ROUTERS[name]
-    inner = (kind(BOOK) if kind is Start else kind(C=1.0)).set_fit_request(
-        groups=True, sample_weight="weight"
-    )
+    inner = kind(BOOK) if kind is Start else kind(C=1.0)
+    inner.set_fit_request(groups=True, sample_weight="weight")
     weight = np.arange(N) + 0.5
     made = make(**{part: inner}).fit(BAGS, Y, groups=GROUPS, weight=weight)
     if name == "path":
         made.estimate()
     assert kind.observed
-    for told, groups, weights in kind.observed:
-        rows = told if kind is Start else np.searchsorted(weight, weights)
+    for seen, groups, weights in kind.observed:
+        rows = seen if kind is Start else np.searchsorted(weight, weights)
         assert np.array_equal(groups, GROUPS[rows])
         assert np.array_equal(weights, weight[rows])
     router = get_routing_for_object(made)
@@ -247,18 +223,17 @@ def test_an_entry_a_bag_is_chosen_from_any_container(made):
     assert plain.ravel().tolist() == values[rows].tolist()
     kind = type(made(values))
     assert isinstance(found, {tuple: list, coo_array: csr_array}.get(kind, kind))
+    for value in ("x" * N, dict.fromkeys(range(N)), 3, None, np.array(3.0), np.ones(N + 1)):
+        assert of_rows({"given": value}, BAGS, rows)["given"] is value
     for other in ("x" * N, dict.fromkeys(range(N)), 3, None, np.ones(N + 1)):
         assert of_rows({"given": other}, BAGS, rows)["given"] is other
 
 
 @pytest.mark.usefixtures("routing")
 def test_a_start_with_other_metadata_does_not_use_the_checkpoint(tmp_path):
-    # The words that it had chosen were taken from the checkpoint, whatever it was told.
-    class TornError(Exception):
-        pass
-
+    # The words that it had chosen were taken from the checkpoint, whatever its metadata.
     def tear(*_, **__):
-        raise TornError
+        raise KeyError
 
     inner = Start(BOOK).set_fit_request(sample_weight=True)
     saw = refinement(start=inner, checkpoint=tmp_path / "words")
@@ -266,7 +241,7 @@ def test_a_start_with_other_metadata_does_not_use_the_checkpoint(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bowsaw.selection.refinement, "measure_holdout", tear)
         for _ in range(2):
-            with pytest.raises(TornError):
+            with pytest.raises(KeyError):
                 clone(saw).fit(BAGS, Y, sample_weight=weight)
             assert len(Start.observed) == 1
         with pytest.raises(MismatchError, match="sample_weight"):
@@ -287,8 +262,6 @@ def test_what_is_inside_and_says_nothing_makes_it_an_error(name):
     made = make(**{part: quiet}).fit(BAGS, Y, groups=GROUPS)
     if name == "path":
         made.estimate()
-    assert {(groups is None, weights is None) for _, groups, weights in kind.observed} == {
-        (True, True)
-    }
+    assert {seen[1:] for seen in kind.observed} == {(None, None)}
     with pytest.raises(TypeError, match="colour"):
         make(**{part: quiet}).fit(BAGS, Y, colour=GROUPS)

@@ -1,10 +1,10 @@
-"""What ``bowsaw extract`` prints and makes."""
+"""What ``bowsaw extract`` makes and prints; ``bowsaw inspect`` shows facts, or all as JSON."""
 
-from __future__ import annotations
+import json
 
 import numpy as np
 
-from bowsaw import Store
+from bowsaw import Codebook, Store, save
 
 
 def test_extract_reports_what_it_made_and_set_aside(bowsaw, made):
@@ -26,7 +26,7 @@ def test_extract_passes_the_parameters_on(bowsaw, made):
     assert store.bags.dtype == np.float32
 
 
-def copy_images(made, folder, **names: str) -> None:
+def copy_images(made, folder, **names):
     for name, source in names.items():
         path = folder / name[0] / f"{name[1:]}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,3 +55,41 @@ def test_extract_reports_images_that_are_there_twice(bowsaw, made, tmp_path):
     (tmp_path / "small" / "b" / "4.png").unlink()
     line = bowsaw("extract", "small", "-o", "other.store").lines()[1]
     assert line.startswith("more than once: 1 image, such as a/1.png and a/2.png; a split may")
+
+
+FACTS = {
+    "store": """
+        kind store | images 432 of 434 files are usable | name=dense-sift, patch=16
+        descriptors 6,912 of 128 uint8 (885 kB, scale 512) | set aside brick/[bold] 1.png: empty
+        classes 3: brick=144, grass=144, gravel=144""",
+    "book": """
+        words 12 of 128 dimensions (6 kB, scale 512) | trained on 30 images
+        split=(codebook=10, index=0, seed=0, train=10)""",
+    "bare": "trained on unknown images | descriptors unknown",
+    "histograms": """
+        histograms 432 images by 12 words (21 kB) | images empty 0 have no descriptors
+        coding hard""",
+    "model": """
+        weights 12 words per class ( | labels 3: brick, grass, gravel
+        histograms soft coding of sharpness 20, square-rooted""",
+}
+
+
+def test_inspect_shows_facts_of_every_kind(bowsaw, made, model):
+    save(Codebook([[0.0], [1.0]]), "bare.safetensors")
+    for name, facts in FACTS.items():
+        path = {"bare": "bare.safetensors", "model": model}.get(name) or getattr(made, name)
+        text = " ".join(bowsaw("inspect", path).out.split())
+        for fact in facts.replace("\n", "|").split("|"):
+            assert fact.strip() in text
+
+
+def test_json_has_numbers_and_whole_digests(bowsaw, made, model):
+    paths = (made.store, made.book, made.histograms, model)
+    found = [json.loads(bowsaw("inspect", path, "--json").out) for path in paths]
+    assert [one["kind"] for one in found] == ["store", "codebook", "histograms", "classifier"]
+    assert [one["n_bytes"] for one in found[:3]] == [884736, 6144, 20736]
+    assert len(found[0]["digest"]) == len(found[2]["metadata"]["codebook"]["digest"]) == 64
+    assert found[0]["set_aside"][0] == {"path": "brick/[bold] 1.png", "reason": "empty file"}
+    assert found[3]["mapping"] == "sqrt"
+    assert all(name == name.lower() and " " not in name for one in found for name in one)

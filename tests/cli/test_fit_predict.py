@@ -1,0 +1,123 @@
+"""``bowsaw fit`` is the estimator, as accurate as ``evaluate`` reports; ``predict`` applies it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import PARTS
+
+import bowsaw as bs
+from bowsaw.cli.predict import descriptor_of
+from bowsaw.errors import ParameterError
+from bowsaw.evaluation.measures import confusion
+from bowsaw.formats.classifier import load_classifier
+
+
+@pytest.mark.parametrize("flags", [(), ("--coding", "soft", "--perplexity", 3)])
+def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
+    words = ("fit", made.book, made.store, "--part", "train", *PARTS, *flags, "-o", "a.safetensors")
+    [line] = bowsaw(*words).lines()
+    found = bowsaw("evaluate", made.store, "--codebook", made.book, *PARTS, *flags, "--json")
+    (cell,) = json.loads(found.out)["cells"]
+    record = cell["results"]["sqrt"]
+    store, model = bs.Store(made.store), load_classifier("a.safetensors")
+    test = store.split(codebook=10, train=10).test
+    found = model.predict(model.coder(bs.load(made.book)).transform(store.bags[test]))
+    places = np.searchsorted(store.classes, found)
+    assert confusion(store.y[test], places, 3).tolist() == record["confusion"]
+    assert (model.classes, model.sharpness) == (store.classes, cell["sharpness"])
+    assert line.startswith("a.safetensors: 3 classes from 30 images, 12 words, ")
+    best = max(record["C_scores"])
+    assert f"C {record['C']:g} (mean per-class accuracy {best:.4f} on the 30 images" in line
+
+
+def test_fit_is_the_estimator(bowsaw, made):
+    options = ("--mapping", "raw", "--C", 3, "-o", "a.safetensors")
+    [line] = bowsaw("fit", made.book, made.store, *options).lines()
+    assert "3 classes from 432 images, 12 words, hard coding, C 3, " in line
+    store = bs.Store(made.store)
+    X = bs.BagOfWords(bs.load(made.book)).transform(store.bags)
+    twin = bs.HistogramClassifier("raw", C=3.0).fit(X, np.array(store.classes)[store.y])
+    model = load_classifier("a.safetensors")
+    assert np.array_equal(model.decision_function(X), twin.decision_function(X))
+    assert model.description == store.description
+    about = [model.provenance[name] for name in ("store", "part", "C_chosen_on")]
+    assert about == [store.digest, "all", None]
+
+
+def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):
+    options = ("--part", "train", "--train-codebook", 0, "--train", 8, "-o", "a.safetensors")
+    [line] = bowsaw("fit", made.book, made.store, *options).lines()
+    assert " of folds), " in line
+    provenance = load_classifier("a.safetensors").provenance
+    assert provenance["C_chosen_on"] == "cross-validation"
+    assert provenance["split"] == {"codebook": 0, "train": 8, "seed": 0, "index": 0}
+
+
+def test_a_folder_gets_the_classes_of_its_histograms(bowsaw, made, model):
+    found = bowsaw("predict", made.book, model, made.images, "--json")
+    answers = [json.loads(line) for line in found.lines()]
+    store, fitted = bs.Store(made.store), load_classifier(model)
+    scores = fitted.scores(fitted.coder(bs.load(made.book)).transform(store.bags))
+    good = [answer for answer in answers if "class" in answer]
+    assert [answer["path"] for answer in good] == [str(made.images / path) for path in store.paths]
+    assert np.array_equal([list(answer["scores"].values()) for answer in good], scores)
+    assert list(good[0]["scores"]) == list(store.classes)
+    best = np.argmax(scores, axis=1)
+    assert [answer["class"] for answer in good] == [store.classes[i] for i in best]
+    ordered = np.sort(scores, axis=1)
+    assert np.array_equal([a["margin"] for a in good], ordered[:, -1] - ordered[:, -2])
+    # The two broken files of the folder are named in their place, and on standard error.
+    broken = {answer["path"]: answer["error"][:12] for answer in answers if "error" in answer}
+    assert broken == {
+        str(made.images / "brick/[bold] 1.png"): "empty file",
+        str(made.images / "grass/broken.png"): "not an image",
+    }
+    assert f"set aside: {made.images}/grass/broken.png: not an image" in found.err
+    assert "2 files of 434 could not be used" in found.err
+
+
+def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path):
+    (tmp_path / "some" / "inner").mkdir(parents=True)
+    (tmp_path / "some" / ".hidden.png").write_bytes(b"")
+    for name in ("b.png", "inner/a.png"):
+        shutil.copy(made.images / "gravel" / "007.png", tmp_path / "some" / name)
+    image = made.images / "brick" / "000.png"
+    found = bowsaw("predict", made.book, model, image, "some", "no.png", "-j", 1)
+    names, *answers = zip(*(line.split() for line in found.lines()), strict=True)
+    assert names == ("image", str(image), "some/b.png", "some/inner/a.png")
+    assert [(column[0], column[2] == column[3]) for column in answers] == [
+        ("class", True),
+        ("margin", True),
+    ]
+    assert found.err == "set aside: no.png: missing file\n1 file of 4 could not be used\n"
+
+
+def test_words_of_another_tool_get_the_description_of_the_classifier(bowsaw, made):
+    bowsaw("convert", made.book, "v.yml").lines()
+    bowsaw("convert", "v.yml", "v.safetensors", "--scale", "512").lines()
+    assert bs.load("v.safetensors").description is None
+    answers = []
+    for book in (made.book, "v.safetensors"):
+        bowsaw("fit", book, made.store, "--C", "1", "-o", "model.safetensors").lines()
+        image = made.images / "grass" / "003.png"
+        answers.append(bowsaw("predict", book, "model.safetensors", image).lines())
+    assert answers[0] == answers[1]
+    bowsaw("export", "v.safetensors", "--classifier", "model.safetensors", "-o", "v.h").lines()
+    assert '"name": "dense-sift"' in Path("v.h").read_text()
+
+
+def test_the_descriptor_is_that_of_the_codebook():
+    def book(sift, **change):
+        about = {**sift.description(), **change}
+        return bs.Codebook(np.zeros((1, 128)), scale=sift.scale, description=about)
+
+    for sift in (bs.DenseSift(), bs.DenseSift(patch=24, step=5, max_side=None, dtype="float32")):
+        again = descriptor_of(book(sift))
+        assert again.description() == sift.description()
+        assert (again.scale, again.stored_dtype) == (sift.scale, sift.stored_dtype)
+    for change in ({"version": 2}, {"patch": 15}, {"patch": None}, {"more": 1}, {"name": "other"}):
+        with pytest.raises(ParameterError, match="predict describes images by dense SIFT"):
+            descriptor_of(book(bs.DenseSift(), **change))
