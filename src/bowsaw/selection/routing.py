@@ -12,7 +12,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from bowsaw.errors import ParameterError
@@ -47,7 +46,7 @@ def handed_on(owner: Any, part: str, own: dict[str, Any], more: dict[str, Any]) 
 def of_rows(metadata: Mapping[str, Any], bags: Sized, rows: NDArray[Any]) -> dict[str, Any]:
     """Return the metadata of some bags: entries per bag are chosen, all else stays."""
     return {
-        name: _safe_indexing(indexable(value)[0], rows) if _n_entries(value) == len(bags) else value
+        name: _chosen(value, rows) if _n_entries(value) == len(bags) else value
         for name, value in metadata.items()
     }
 
@@ -60,3 +59,13 @@ def _n_entries(value: Any) -> int:
     if shape is not None:
         return int(shape[0]) if len(shape) else -1
     return len(value) if hasattr(value, "__len__") else -1
+
+
+def _chosen(value: Any, rows: NDArray[Any]) -> Any:
+    """Return the entries of some rows, in the same kind of container where it has rows."""
+    if hasattr(value, "iloc"):
+        return value.iloc[rows]
+    if hasattr(value, "shape"):
+        # Some sparse matrices have no rows to choose.
+        return (value.tocsr() if hasattr(value, "tocsr") else value)[rows]
+    return [value[row] for row in rows]
