@@ -1,7 +1,5 @@
 """The project's promises about itself: its public names, its code, its files."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import re
@@ -32,9 +30,6 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_text(encoding="utf-8", errors="replace")
 
 
-# -- public names ----------------------------------------------------------------------------------
-
-
 def test_public_names_are_documented():
     for name in set(bs.__all__) - {"__version__"}:
         thing = getattr(bs, name)
@@ -58,9 +53,6 @@ def test_the_version_is_written_once():
     assert places == ["src/bowsaw/_version.py"]
     assert f"## [{version}]" in (TOP / "CHANGELOG.md").read_text("utf-8")
     assert f"version: {version}\n" in (TOP / "CITATION.cff").read_text("utf-8")
-
-
-# -- the code --------------------------------------------------------------------------------------
 
 
 def test_every_module_has_a_docstring():
@@ -139,9 +131,6 @@ def test_tests_are_skipped_only_without_an_image_set_or_on_windows():
         if not any(word in reason.replace('"', "'") for word in allowed)
     ]
     assert found == []
-
-
-# -- the files -------------------------------------------------------------------------------------
 
 
 def test_no_tracked_file_names_a_machine_or_a_registry():

@@ -1,7 +1,5 @@
 """The site builds without a warning, its links lead somewhere, and it requests no other host."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os
@@ -126,9 +124,6 @@ def test_roles_of_docstrings_are_not_shown_as_they_are_written(pages):
         assert re.findall(r":(?:class|func|mod|meth|math):", page.text) == [], path.name
 
 
-# -- errors ----------------------------------------------------------------------------------------
-
-
 def test_the_page_of_errors_has_every_class_with_its_exit_code(pages, site):
     document = (TOP / "docs" / "errors.md").read_text("utf-8")
     for name, kind in hooks.error_classes().items():
@@ -157,9 +152,6 @@ def test_every_command_is_on_the_page_of_commands(pages, site):
     text = pages[site / "commands.html"].text
     for name in hooks.COMMANDS:
         assert f"usage: bowsaw {name}" in text
-
-
-# -- numbers and names -----------------------------------------------------------------------------
 
 
 def test_tables_of_methods_are_those_of_the_records():

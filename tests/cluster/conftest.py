@@ -1,7 +1,5 @@
 """A cluster of two worker processes, and a store that they see."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What can go wrong with a cluster is reported in one line, and soon."""
 
-from __future__ import annotations
-
 import operator
 import os
 import shutil

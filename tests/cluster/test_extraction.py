@@ -1,7 +1,5 @@
 """An extraction on a cluster ends in the bytes of an extraction on one machine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.store.row_pixels import RowPixels, make_deaths, snapshot, write_images

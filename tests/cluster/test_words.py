@@ -1,7 +1,5 @@
 """Words and histograms of a cluster are those of one machine, to the bit."""
 
-from __future__ import annotations
-
 import os
 import signal
 from functools import partial

@@ -1,7 +1,5 @@
 """Each kernel against its plain-NumPy twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numba import njit

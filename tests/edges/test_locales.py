@@ -1,7 +1,5 @@
 """In every locale the same bytes are written and every name is kept."""
 
-from __future__ import annotations
-
 import locale
 import os
 import subprocess

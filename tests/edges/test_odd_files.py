@@ -1,7 +1,5 @@
 """Things that are no files, outputs that are inputs, false claims, and full disks."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

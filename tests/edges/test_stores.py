@@ -1,7 +1,5 @@
 """Stores that are incomplete, linked, of another time or written twice at once."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
@@ -120,8 +118,6 @@ def test_a_changed_image_is_noticed_whatever_its_time_and_size(place, when):
     store = bs.Store(place.store)
     assert (store.bags[0] == store.bags[1]).all()
 
-
-# -- two at once -----------------------------------------------------------------------------------
 
 START = """
 import sys

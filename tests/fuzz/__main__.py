@@ -7,8 +7,6 @@ The figures of each reader are one JSON line on standard output and in ``figures
 folder. The same command continues an interrupted run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -19,7 +17,6 @@ from tests.fuzz.supervisor import search_for
 
 
 def main() -> int:
-    """Run the searches; return 1 if there are findings."""
     parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__.splitlines()[0])
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--reader", choices=sorted(READERS), action="append", metavar="NAME")

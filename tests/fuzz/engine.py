@@ -13,8 +13,6 @@ resuming, no counts, no call from a test). It would save most of the cost of tra
 thirds of the time here.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter
@@ -113,7 +111,6 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Trace this thread."""
         earlier = sys.gettrace()
         self._calls = [0] * len(self._codes)
         sys.settrace(self._call)
@@ -153,7 +150,6 @@ def attempt(reader: Reader, data: bytes, folder: Path, index: int = -1) -> str |
 
 
 def _out_of_memory(error: BaseException | None) -> bool:
-    """Return whether a refusal began as an allocation that was too large."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -221,7 +217,6 @@ class Search:
         return data[:LONGEST] if self.reader.spliced else data
 
     def step(self, data: bytes, index: int) -> None:
-        """Try one input."""
         found = self._try(data, index)
         is_new = self._is_new(found)
         if isinstance(found, Finding):

@@ -5,8 +5,6 @@ work on any bytes, because its input may have been through others; one that know
 (``structures.py``) falls back to plain changes of bytes where the structure is broken.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from random import Random
@@ -32,7 +30,6 @@ DEEP = "\N{NULL}deep"
 
 
 def flip(data: bytes, rng: Random) -> bytes:
-    """Flip one bit."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -40,7 +37,6 @@ def flip(data: bytes, rng: Random) -> bytes:
 
 
 def poke(data: bytes, rng: Random) -> bytes:
-    """Replace one byte."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -49,7 +45,6 @@ def poke(data: bytes, rng: Random) -> bytes:
 
 
 def number(data: bytes, rng: Random) -> bytes:
-    """Write a number of 2, 4 or 8 bytes over others; often near the front, where headers are."""
     size = rng.choice((2, 4, 8))
     if len(data) < size:
         return data
@@ -72,12 +67,10 @@ def number_in_front(data: bytes, rng: Random) -> bytes:
 
 
 def cut(data: bytes, rng: Random) -> bytes:
-    """End early."""
     return data[: rng.randrange(len(data) + 1)]
 
 
 def drop(data: bytes, rng: Random) -> bytes:
-    """Remove a piece."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -85,7 +78,6 @@ def drop(data: bytes, rng: Random) -> bytes:
 
 
 def repeat(data: bytes, rng: Random) -> bytes:
-    """Repeat a piece, once or a thousand times."""
     if not data:
         return data
     at = rng.randrange(len(data))
@@ -94,14 +86,12 @@ def repeat(data: bytes, rng: Random) -> bytes:
 
 
 def insert(data: bytes, rng: Random) -> bytes:
-    """Insert a token that formats know, or noise."""
     at = rng.randrange(len(data) + 1)
     piece = rng.choice(TOKENS) if rng.random() < 0.7 else rng.randbytes(rng.choice((1, 4, 16)))
     return data[:at] + piece + data[at:]
 
 
 def swap(data: bytes, rng: Random) -> bytes:
-    """Exchange two pieces."""
     if len(data) < 4:
         return data
     size = rng.choice((1, 2, 4, 8, rng.randrange(1, 33)))
@@ -111,7 +101,6 @@ def swap(data: bytes, rng: Random) -> bytes:
 
 
 def digits(data: bytes, rng: Random) -> bytes:
-    """Write another number where one stands as text."""
     places = [i for i, byte in enumerate(data[: 1 << 14]) if 48 <= byte <= 57]
     if not places:
         return flip(data, rng)
@@ -128,16 +117,11 @@ TEXT: tuple[Mutation, ...] = (*BYTES, digits, digits, digits, insert)
 
 
 def change_bytes(data: bytes, rng: Random) -> bytes:
-    """Make one of the plain changes."""
     return rng.choice(BYTES)(data, rng)
 
 
 def splice(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Begin as one input and end as another."""
     return data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
-
-
-# -- JSON ------------------------------------------------------------------------------------------
 
 
 def odd_value(rng: Random) -> Any:
@@ -158,7 +142,6 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
 
 
 def change_value(value: Any, rng: Random) -> Any:
-    """Return a JSON value with one of its parts changed; the value itself may be changed."""
     places: list[tuple[Any, Any]] = []
     waiting = _children(value)
     while waiting and len(places) < 2000:
@@ -199,7 +182,6 @@ def as_json(value: Any, rng: Random) -> bytes:
 
 
 def change_json(data: bytes, rng: Random) -> bytes:
-    """Change one part of a JSON text, or its bytes where it is none."""
     try:
         value = json.loads(data)
         return as_json(change_value(value, rng), rng)
@@ -208,7 +190,6 @@ def change_json(data: bytes, rng: Random) -> bytes:
 
 
 def change_json_line(data: bytes, rng: Random) -> bytes:
-    """Change one line of JSON lines: its value, its place or its end."""
     lines = data.split(b"\n")
     at = rng.randrange(len(lines))
     if rng.random() < 0.8:

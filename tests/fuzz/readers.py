@@ -1,7 +1,5 @@
 """All readers under test, by name."""
 
-from __future__ import annotations
-
 from tests.fuzz.subjects import codebooks, commands, images, runs, stores
 
 READERS = {

@@ -4,8 +4,6 @@ A flipped bit in a file with a checksum tests the checksum alone. These mutation
 apart, change one part, and put it together again, so that the code behind the checksum is reached.
 """
 
-from __future__ import annotations
-
 import ast
 import gzip
 import hashlib
@@ -34,8 +32,6 @@ from tests.fuzz.mutations import (
     number_in_front,
     odd_value,
 )
-
-# -- several files as one input --------------------------------------------------------------------
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -85,15 +81,12 @@ def in_files(kinds: Mapping[str, Mutation], *whole: Mutation) -> Mutation:
     return change
 
 
-# -- NumPy -----------------------------------------------------------------------------------------
-
 _DTYPES = "<f4 <f8 |u1 <i8 <u8 >f4 |O |b1 <c8 <U3 |S4 |V4 <f2 <M8[s] <U4000000 |S0 <f16 f4 x"
 _DTYPES += " (3,)<f4 <i4,<f4"
 _VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x04\x00", b"\x00\x01")
 
 
 def npy_parts(data: bytes) -> tuple[bytes, dict[str, Any], bytes]:
-    """Return magic, header and values of a ``.npy``, or raise ValueError."""
     if data[:6] != b"\x93NUMPY":
         raise ValueError("no .npy")
     start = 10 if data[6:7] == b"\x01" else 12
@@ -107,7 +100,6 @@ def npy_parts(data: bytes) -> tuple[bytes, dict[str, Any], bytes]:
 
 
 def npy_bytes(magic: bytes, text: str, values: bytes) -> bytes:
-    """Put a ``.npy`` together."""
     width = 2 if magic[6:7] == b"\x01" else 4
     body = text.encode("latin-1", "replace")
     body += b" " * (-(len(magic) + width + len(body) + 1) % 64) + b"\n"
@@ -168,15 +160,12 @@ def _as_long_as(header: Mapping[str, Any], values: bytes) -> bytes:
     return (values * (size // max(len(values), 1) + 1))[:size].ljust(size, b"\0")
 
 
-# -- archives --------------------------------------------------------------------------------------
-
 _NAMES = ("../x.npy", "/x.npy", "x/../../y.npy", "C:\\x.npy", "words.npy", "", "schema.json")
 _NAMES += ("a" * 300,)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 
 
 def zip_members(data: bytes) -> list[tuple[str, bytes, int]]:
-    """Return name, content and packing of the members of an archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
         if sum(entry.file_size for entry in entries) > 16 * LONGEST:
@@ -185,7 +174,6 @@ def zip_members(data: bytes) -> list[tuple[str, bytes, int]]:
 
 
 def zip_bytes(members: list[tuple[str, bytes, int]]) -> bytes:
-    """Return an archive of these members, the same bytes at any time."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w") as archive:
         warnings.simplefilter("ignore")
@@ -197,7 +185,6 @@ def zip_bytes(members: list[tuple[str, bytes, int]]) -> bytes:
 
 
 def change_zip(inner: Mutation) -> Mutation:
-    """Return a mutation of an archive: a member's content, name, packing or number."""
 
     def change(data: bytes, rng: Random) -> bytes:
         try:
@@ -236,7 +223,6 @@ def change_zip(inner: Mutation) -> Mutation:
 
 
 def change_gzip(inner: Mutation) -> Mutation:
-    """Return a mutation of the content of a gzip file."""
 
     def change(data: bytes, rng: Random) -> bytes:
         try:
@@ -250,8 +236,6 @@ def change_gzip(inner: Mutation) -> Mutation:
 
     return change
 
-
-# -- safetensors -----------------------------------------------------------------------------------
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "U64": "<u8", "U8": "|u1", "I32": "<i4"}
 
@@ -306,14 +290,11 @@ def _sign(header: Any, body: bytes) -> None:
     metadata["digest"] = found.hexdigest()
 
 
-# -- SQLite ----------------------------------------------------------------------------------------
-
 _VALUES = (None, 0, 1, -1, 2, 7, 2**31, 2**63 - 1, -(2**63), 1.5, 1e308, "", "x", "../../x", "/x")
 _VALUES += ("ok", "pending", "set-aside", "0" * 16, "uint8", b"\0", "é\ud7ff", "[]", "{}", "null")
 
 
 def change_sqlite(sign: Any = None) -> Mutation:
-    """Return a mutation of a database by SQL; ``sign`` then renews its fingerprint."""
 
     def change(data: bytes, rng: Random) -> bytes:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
@@ -366,11 +347,7 @@ def _change_table(connection: sqlite3.Connection, rng: Random) -> None:
         run(f"UPDATE {table} SET {column} = ? WHERE {where}", (rng.choice(_VALUES),))
 
 
-# -- chunks: PNG and MATLAB ------------------------------------------------------------------------
-
-
 def _recompressed(content: bytes, rng: Random, ways: tuple[Mutation, ...] = BYTES) -> bytes:
-    """Change what is compressed inside a chunk, or the chunk itself where nothing is."""
     try:
         plain = zlib.decompressobj().decompress(content, LONGEST)
     except zlib.error:
@@ -379,7 +356,6 @@ def _recompressed(content: bytes, rng: Random, ways: tuple[Mutation, ...] = BYTE
 
 
 def change_png(data: bytes, rng: Random) -> bytes:
-    """Change, repeat, drop or add a chunk of a PNG, with valid checksums."""
     chunks, at = [], 8
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
@@ -410,7 +386,6 @@ def change_png(data: bytes, rng: Random) -> bytes:
 
 
 def change_mat(data: bytes, rng: Random) -> bytes:
-    """Change an element of a MATLAB 5 file, inside its compression, with valid lengths."""
     elements, at = [], 128
     while at + 8 <= len(data):
         kind, size = struct.unpack_from("<II", data, at)

@@ -12,8 +12,6 @@ Memory: after the first inputs, no input may raise the highest resident size by 
 ``MEMORY_BESIDE + MEMORY_PER_BYTE × its bytes``, nor the address space by more than ``ADDRESSES``.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import mmap
@@ -54,18 +52,15 @@ class CurrentInput:
             self._map = mmap.mmap(file.fileno(), _MAP_SIZE)
 
     def write(self, index: int, data: bytes) -> None:
-        """Record the next input."""
         self._map[16 : 16 + len(data)] = data
         self._map[:16] = struct.pack("<qq", index, len(data))
 
     def read(self) -> tuple[int, bytes]:
-        """Return the number and the bytes of the last input."""
         index, size = struct.unpack("<qq", self._map[:16])
         return index, self._map[16 : 16 + size]
 
 
 def search_for(folder: Path, reader: str, seed: int, inputs: int, minutes: float) -> dict[str, Any]:
-    """Try inputs of a reader up to a number or a time; return the figures."""
     place = folder / f"{reader}-{seed}"
     (place / "findings").mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * minutes
@@ -102,7 +97,6 @@ def _wait(child: subprocess.Popen[bytes], now: Path) -> str | None:
 
 
 def read_state(place: Path) -> dict[str, Any]:
-    """Return the state of a run."""
     names = ("inputs", "accepted", "refused", "edges_of_seeds", "new_edges", "corpus", "findings")
     try:
         found: dict[str, Any] = json.loads((place / "state.json").read_text())
@@ -112,14 +106,12 @@ def read_state(place: Path) -> dict[str, Any]:
 
 
 def write_state(place: Path, state: dict[str, Any]) -> None:
-    """Save the state of a run."""
     partial = place / "state.json.partial"
     partial.write_text(json.dumps(state))
     partial.replace(place / "state.json")
 
 
 def keep(place: Path, finding: Finding) -> None:
-    """Save the input of a finding, and what it did."""
     number = len(list((place / "findings").glob("*.bin")))
     if number < MOST_FINDINGS:
         (place / "findings" / f"{number:03}.bin").write_bytes(finding.data)

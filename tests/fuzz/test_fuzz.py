@@ -1,7 +1,5 @@
 """A short run of each reader, the same in every run of the tests; ``make fuzz`` makes long ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random
@@ -48,9 +46,6 @@ def test_the_figures_in_the_documents_are_those_that_were_kept():
         assert f"| {' | '.join(row)} |" in shown
         assert line["findings"] == 0
         assert line["accepted"] + line["refused"] == line["inputs"]
-
-
-# -- the engine itself -----------------------------------------------------------------------------
 
 
 def signed(content: bytes) -> bytes:

@@ -1,7 +1,5 @@
 """Lists must be beginnings of the brute-force order, exactly, and end early only where they may."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Each part of the ranking kernel against its plain-Python twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

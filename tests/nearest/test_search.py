@@ -1,7 +1,5 @@
 """The search must equal the brute-force answer, exactly, on data made to mislead it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

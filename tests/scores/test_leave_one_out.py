@@ -1,7 +1,5 @@
 """The score against n fits, removal against fitting without, the gradient by differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -7,8 +7,6 @@ against power cuts only. Prints a JSON object: per scenario the number of killed
 moments after which the store was damaged or ended in something else.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

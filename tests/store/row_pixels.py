@@ -1,7 +1,5 @@
 """A descriptor whose result is known from the image, and images for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

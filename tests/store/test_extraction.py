@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gc
 import sys
 import tempfile
@@ -13,14 +11,7 @@ from hypothesis import strategies as st
 from tests.store.row_pixels import RowPixels, snapshot, write_image, write_images
 
 from bowsaw.checkpoint import exclusive
-from bowsaw.errors import (
-    BusyError,
-    DataError,
-    ImageError,
-    ParameterError,
-    SpaceError,
-    StoreError,
-)
+from bowsaw.errors import BusyError, DataError, ImageError, ParameterError, SpaceError, StoreError
 from bowsaw.images.folder import ImageFolder
 from bowsaw.store import Store, extract, extraction
 from bowsaw.store.catalog import read_catalog

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -214,11 +212,7 @@ def test_wrong_content_is_refused(path, arrays, message):
 
 @pytest.mark.parametrize(
     ("name", "claim"),
-    [
-        ("histograms", ("<f4", (14, 5))),
-        ("y", ("<i8", (7 * 10**9,))),
-        ("metadata", ("<U99", ())),
-    ],
+    [("histograms", ("<f4", (14, 5))), ("y", ("<i8", (7 * 10**9,))), ("metadata", ("<U99", ()))],
 )
 def test_a_header_that_asks_for_more_than_the_file_has_is_refused(path, name, claim):
     write(path)

@@ -1,7 +1,5 @@
 """``kill -9`` at any moment costs a shard of work at most and never a byte of the result."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

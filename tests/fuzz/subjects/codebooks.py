@@ -1,7 +1,5 @@
 """Codebooks of every format, and classifiers, in files."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -49,14 +47,12 @@ WORDS = np.array(BOOK.words)
 
 
 def in_file(data: bytes, folder: Path, name: str) -> Path:
-    """Write an input to a file for a reader of paths."""
     path = folder / name
     path.write_bytes(data)
     return path
 
 
 def written(suffix: str, write: Callable[[str], Any]) -> bytes:
-    """Return the bytes of a file that a function writes by name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"it{suffix}"
         write(str(path))
@@ -65,9 +61,6 @@ def written(suffix: str, write: Callable[[str], Any]) -> bytes:
 
 def _ours(suffix: str, *books: Codebook) -> list[bytes]:
     return [written(suffix, partial(registry.save, book)) for book in books or (BOOK,)]
-
-
-# -- valid files of each format, ours and of the tools themselves ----------------------------------
 
 
 def _opencv(suffix: str, base64: bool = False) -> bytes:
@@ -151,9 +144,6 @@ def _matlab() -> list[bytes]:
     return [re.sub(rb"Created on: .{24}", date, data) for data in (*_ours(".mat"), *foreign)]
 
 
-# -- reading and checking --------------------------------------------------------------------------
-
-
 def _read(suffix: str, data: bytes, folder: Path) -> Codebook:
     with warnings.catch_warnings():
         # About a .mat whose columns were taken for words.
@@ -211,12 +201,8 @@ def _digest(data: bytes) -> Any:
     return (header.get("__metadata__") or {}).get("digest")
 
 
-# -- classifiers -----------------------------------------------------------------------------------
-
-
 @cache
 def classifier() -> bytes:
-    """A classifier of the codebook's histograms."""
     X, y = np.random.default_rng(0).random((12, 5)), np.repeat(["cat", "dog", "owl"], 4)
     model = sklearn.linear_model.LogisticRegression().fit(X, y)
     return written(".safetensors", lambda path: save_classifier(model, path, BOOK))

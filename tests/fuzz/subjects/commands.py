@@ -4,8 +4,6 @@ An input is a list of words, and two files that lie beside valid ones in the wor
 are kept inside that folder, and numbers of steps small: asking for much work is no mistake.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -71,7 +69,6 @@ _WORK |= {"-j", "--jobs"}
 
 @cache
 def _base() -> dict[str, bytes]:
-    """The valid files."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_images(folder / "pets", n_each=4)
@@ -96,7 +93,6 @@ def _seeds() -> list[bytes]:
 
 
 def _change_words(data: bytes, rng: Random) -> bytes:
-    """Replace, leave out, repeat or add a word."""
     try:
         words = json.loads(data)
         assert isinstance(words, list)

@@ -1,7 +1,5 @@
 """Images: their headers, which bowsaw reads itself, and decoding after them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -42,7 +40,6 @@ _EXIF = bytes.fromhex("49492a0008000000 0100 1201 0300 01000000 06000000 0000000
 
 @cache
 def _seeds(*suffixes: str) -> list[bytes]:
-    """Return small images of noise; a colour JPEG has an orientation."""
     found = []
     for suffix in suffixes:
         for shape, dtype, options in _FORMATS[suffix]:

@@ -1,7 +1,5 @@
 """The records of runs, and the page that is made from them."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from functools import cache, partial
@@ -44,7 +42,6 @@ def _thinned(files: dict[str, bytes]) -> bytes:
 
 @cache
 def run_seeds(*, details: bool) -> list[bytes]:
-    """Return two small runs, with one panel and with several."""
     found = []
     with tempfile.TemporaryDirectory() as place, patch.dict(WORDS, {False: [12], True: [12]}):
         for large, method in ((False, "refinement"), (True, "paper")):

@@ -1,7 +1,5 @@
 """Stores, histograms, and the checkpoints of interrupted work."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
@@ -37,8 +35,6 @@ from bowsaw.store import Store, extract
 from bowsaw.store.catalog import Recipe
 from bowsaw.store.histograms import Histograms, HistogramWriter, read_histograms
 
-# -- folders ---------------------------------------------------------------------------------------
-
 _filled: dict[Path, dict[str, bytes]] = {}
 
 
@@ -59,16 +55,11 @@ def fill(files: dict[str, bytes], folder: Path) -> Path:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the files in a folder and below it, locks aside."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-# -- stores ----------------------------------------------------------------------------------------
-
-
 def write_images(folder: Path, n_each: int = 3, side: int = 24) -> Path:
-    """Write two classes of small images of noise, and one file that is no image."""
     random = np.random.default_rng(0)
     for name in ("cats", "dogs"):
         (folder / name).mkdir(parents=True)
@@ -92,7 +83,6 @@ def _store_seeds() -> list[bytes]:
 
 
 def _sign_catalog(connection: sqlite3.Connection) -> None:
-    """Give a catalogue the fingerprint of its parameters."""
     meta = dict(connection.execute("SELECT name, value FROM meta"))
     with suppress(KeyError, ValueError, TypeError, OverflowError):
         texts = (meta["description"], meta["reading"])
@@ -127,13 +117,9 @@ def _check_store(data: bytes, found: tuple[Store, Any], folder: Path) -> None:
 
 
 def _leave_traces(data: bytes, rng: Random) -> bytes:
-    """Add a file that an interrupted writer may leave."""
     files = unpack(data)
     files[rng.choice(("writer.lock", "catalog.sqlite-journal", "shards/00000.npy.partial"))] = b"x"
     return pack(files)
-
-
-# -- histograms ------------------------------------------------------------------------------------
 
 
 def _write_histograms(path: str, n_done: int = 3) -> None:
@@ -181,9 +167,6 @@ def _check_partial(data: bytes, writer: HistogramWriter, folder: Path) -> None:
         _, _, values = npy_parts(unpack(data)["h.npz.partial.npy"])
         assert writer.rows.tobytes() == values[:24], "the rows that were done are others"
     writer.rows[:] = 1
-
-
-# -- checkpoints -----------------------------------------------------------------------------------
 
 
 @cache
