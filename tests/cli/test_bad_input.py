@@ -18,9 +18,9 @@ from bowsaw.errors import DataError, StoreError
 def place(made, model, tmp_path_factory):
     """A folder of wrong files beside right ones; the cases leave it as it is."""
     place = tmp_path_factory.mktemp("place")
-    for name in ("empty", "hollow/brick", "junk/brick", "tiny/brick", "full", "bad.run", "bad"):
+    for name in ("empty", "junk/brick", "tiny/brick", "full", "bad.run", "bad"):
         (place / name).mkdir(parents=True)
-    for name in ("full/notes.txt", "file", "bad.npz", "bad.sft", "bad/catalog.sqlite", "b.pkl"):
+    for name in ("full/notes.txt", "file", "bad.npz", "bad.sft", "bad/catalog.sqlite"):
         (place / name).write_bytes(b"something else")
     for name in ("bad.json", "bad.run/run.json"):
         (place / name).write_text("{}")
@@ -50,21 +50,21 @@ def place(made, model, tmp_path_factory):
 
 
 CASES = """
+chop                                             | Parameter | choice: 'chop' & bowsaw --help
+train                                            | Parameter | : STORE, -o & bowsaw train --help
+inspect x --colour                               | Parameter | unrecognized arguments: --colour
+evaluate x --split 3                             | Parameter | unrecognized & bowsaw evaluate --help
 extract missing -o x.store                       | Data      | missing does not exist
 extract empty -o x.store                         | Data      | no class folders
-extract hollow -o x.store                        | Data      | class 'brick' has no files
 extract junk -o x.store                          | Data      | none of the files in junk could be
 extract junk -o x.store --strict                 | Image     | 1.png: not an image
 extract tiny -o tiny/x.store                     | Parameter | would lie among the images
-extract tiny -o file                             | Store     | file cannot become a store
 extract tiny -o full                             | Store     | full is not a store
-extract tiny -o bad                              | Store     | is not a bowsaw catalogue
 extract tiny -o s --step 4                       | Store     | step was 8 and is 4
 extract tiny -o x.store --preset caltech10       | Data      | at least 10 categories
 train missing -o x.safetensors                   | Store     | missing is not there
 train cut -o x.safetensors                       | Store     | damaged
 train s -o x.npz                                 | Parameter | ends in .safetensors
-train s -o x.safetensors --words 9999            | Data      | distinct descriptors
 train s -o x.safetensors --part test --train 144 | Data      | class 'brick' has 144 images
 prune bad.sft s --keep 3 -o x.safetensors        | Format    | bad.sft
 prune other.safetensors s --keep 3 -o x.safetensors | Mismatch | was trained on
@@ -97,9 +97,6 @@ export BOOK -o x.h --name class                  | Parameter | must not be a key
 export BOOK -o x.h --classifier model.sft --coding soft | Parameter | Leave one of them out
 export all.sft -o x.onnx --classifier model.sft  | Mismatch  | other words
 convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known
-convert b.pkl x.npz                              | Format    | can run any code
-convert v.npz x.txt                              | Parameter | must end in one of .safetensors
-convert v.npz x.pkl                              | Parameter | would be a pickle
 convert v.npz ./v.npz                            | Parameter | is the input itself
 convert v.npy x.npz --scale -3                   | Parameter | scale must be a finite number above 0
 whatif BOOK s --keep 12                          | Parameter | from 1 to 11 (the codebook has 12
@@ -113,7 +110,6 @@ whatif BOOK s                                    | Parameter | --keep --kept is 
 whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with argument --keep
 evaluate one --words 4                           | Data      | needs at least 2
 prune BOOK one --keep 4 -o x.safetensors         | Data      | have 1 ('gravel')
-prune BOOK one --max-loss 0 -o x.safetensors     | Data      | have 1 ('gravel')
 fit BOOK one -o x.safetensors                    | Data      | of 2 classes or more
 encode BOOK one --coding soft --sharpness auto PARTS -o x.npz | Data | at least 2 classes
 evaluate s --train 140                           | Data      | class 'brick' has 144 images
@@ -124,14 +120,11 @@ compare junk -o run                              | Data      | has 1 class, and 
 compare s -o file                                | Parameter | the output file is a file
 compare s -o s/run                               | Parameter | would lie among the images of s
 compare s -o full                                | Parameter | holds notes.txt and no run
-compare s -o run --words 9 --sizes 9             | Parameter | below that of every full
 compare s -o run --sizes ten                     | Parameter | an integer of at least 1; got 'ten'
-compare s -o run --methods magic                 | Parameter | magic
 report missing                                   | Format    | missing is not a run
 report bad.run                                   | Format    | not the record of a run
 inspect missing                                  | Format    | missing does not exist
 inspect file                                     | Format    | file is not a store
-inspect cut                                      | Store     | damaged
 inspect cut.sft                                  | Format    | cut.sft
 inspect bad.npz                                  | Format    | bad.npz
 """
@@ -145,7 +138,7 @@ SHORT = {
 
 
 def split_case(case: str) -> tuple[str, int, str]:
-    """Return the words, the exit code and the message of a line."""
+    """Return the words, the exit code and the message of a line; " & " joins parts of it."""
     words, kind, message = (part.strip() for part in case.split("|"))
     return words, getattr(errors, f"{kind}Error").exit_code, message
 
@@ -161,7 +154,7 @@ def test_bad_input_is_one_line(bowsaw, place, monkeypatch, case):
     assert (found.code, found.out) == (code, "")
     assert len(found.err.splitlines()) == 1
     assert found.err.startswith("bowsaw: ")
-    assert message in found.err
+    assert all(part in found.err for part in message.split(" & "))
     left = {path.name for path in place.iterdir()} - before
     assert left <= {"x.store", "run"}
     for name in left:

@@ -93,9 +93,6 @@ def test_any_text_becomes_one_printable_line(text):
         assert printable(text) == text
 
 
-# -- closed pipes ----------------------------------------------------------------------------------
-
-
 def test_closed_notes_do_not_stop_the_work(monkeypatch, tmp_path, capsys):
     def write(self, text=""):
         raise BrokenPipeError
@@ -124,9 +121,6 @@ def test_a_reader_may_leave_after_the_first_lines(made):
         child.stdout.close()
         assert child.stderr.read() == b""
     assert child.returncode == 0
-
-
-# -- warnings --------------------------------------------------------------------------------------
 
 
 def test_a_warning_is_shown_once_in_one_line(capsys):

@@ -42,7 +42,9 @@ def compared(small_scenes, tmp_path_factory):
     return folder
 
 
-def test_it_writes_records_and_a_page(compared):
+def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
+    small_scenes, compared, capsys
+):
     run = read_run(compared)
     assert len(run.cells) == 2 * (1 + 4 * 2)
     assert run.about["command"].startswith("bowsaw compare ")
@@ -51,20 +53,13 @@ def test_it_writes_records_and_a_page(compared):
     assert run.about["sets"]["scenes"]["classes"] == ["brick", "grass", "gravel"]
     assert run.about["finished"]
     assert "<title>" in (compared / "index.html").read_text("utf-8")
-
-
-def test_a_second_call_measures_nothing_again_and_prints_the_means(small_scenes, compared, capsys):
     before = (compared / "cells.jsonl").read_bytes()
     assert compare(small_scenes, compared) == 0
     assert (compared / "cells.jsonl").read_bytes() == before
     out = capsys.readouterr().out
-    found = [
-        cell["results"]["sqrt"]["accuracy"]
-        for cell in read_run(compared).cells
-        if (cell["method"], cell["size"]) == ("bottleneck", 12)
-    ]
     (row,) = [line for line in out.splitlines() if line.startswith("information bottleneck")]
-    assert row.split()[-1] == f"{sum(found) / 2:.3f}"
+    found = run.accuracies("sqrt", method="bottleneck", size=12)
+    assert row.split()[-1] == f"{found.mean():.3f}"
     assert "index.html" in out
 
 

@@ -22,9 +22,6 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
 
 
-# -- help ----------------------------------------------------------------------------------------
-
-
 def test_help_imports_nothing_heavy():
     finished = python("-m", "bowsaw", "--version")
     assert (finished.returncode, finished.stdout) == (0, f"bowsaw {__version__}\n")
@@ -39,24 +36,6 @@ def test_help_imports_nothing_heavy():
     finished = python("-c", code)
     assert (finished.returncode, finished.stderr) == (0, "[]")
     assert all(text.split(";")[0][:30] in finished.stdout for text in COMMANDS.values())
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint", "place"),
-    [
-        (["chop"], "invalid choice: 'chop'", "bowsaw --help"),
-        (["train"], "required: STORE, -o/--output", "bowsaw train --help"),
-        (["inspect", "x", "--colour"], "unrecognized arguments: --colour", "bowsaw inspect --help"),
-        # An abbreviation would make 3 splits of what was meant as split number 3.
-        (["evaluate", "x", "--split", "3"], "unrecognized", "bowsaw evaluate --help"),
-    ],
-)
-def test_wrong_usage_is_one_line(bowsaw, words, complaint, place):
-    found = bowsaw(*words)
-    assert (found.code, found.out) == (2, "")
-    assert len(found.err.splitlines()) == 1
-    assert complaint in found.err
-    assert place in found.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -77,9 +56,6 @@ def test_the_help_has_examples_that_parse(bowsaw):
     examples = [line.split()[1:] for line in found.err.splitlines() if "  bowsaw " in line]
     assert [words[0] for words in examples] == ["extract", "evaluate", "compare"]
     assert all(parser(words[0]).parse_args(words).name == words[0] for words in examples)
-
-
-# -- errors --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -131,9 +107,6 @@ def test_debug_and_bugs_of_ours_show_the_traceback(bowsaw, failing):
     failing(ZeroDivisionError("our fault"))
     with pytest.raises(ZeroDivisionError, match="our fault"):
         bowsaw("inspect", "x")
-
-
-# -- signals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

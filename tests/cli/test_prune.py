@@ -47,9 +47,6 @@ def train_part(made):
     return store.bags[rows], store.y[rows]
 
 
-# -- the words -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("words", "estimator"),
     [
@@ -113,12 +110,9 @@ def test_an_allowed_loss_sets_the_size(prune, made, train_part):
 def test_a_sharpness_is_learned_from_the_images_that_choose(prune, made, train_part):
     prune("--keep", 5, "--method", "coverage", "--coding", "soft", "--sharpness", "auto").lines()
     coder = BagOfWords(load(made.book), coding="soft", sharpness="auto", random_state=0)
-    coder.fit(*train_part)
-    record = load(OUTPUT).provenance["pruned"]
-    assert record["sharpness"] == pytest.approx(coder.sharpness_, rel=1e-5)
+    sharpness = coder.fit(*train_part).sharpness_
+    assert load(OUTPUT).provenance["pruned"]["sharpness"] == pytest.approx(sharpness, rel=1e-5)
 
-
-# -- bytes ---------------------------------------------------------------------------------------
 
 WORD_BYTES = 4 * 128 + 8
 
@@ -141,9 +135,6 @@ def test_a_record_that_does_not_fit_is_shortened(prune, monkeypatch):
     prune("--max-bytes", least, *QUICK).lines()
     assert OUTPUT.stat().st_size <= least
     assert load(OUTPUT).provenance["pruned"]["selection"] is None
-
-
-# -- the record ----------------------------------------------------------------------------------
 
 
 def test_the_file_records_what_chose_its_words(prune, bowsaw, made, train_part):
@@ -180,9 +171,6 @@ def test_images_that_chose_words_cannot_test_them(prune, bowsaw, made):
     assert "trained on 3 of the" in leaked.complaint
 
 
-# -- what is printed -----------------------------------------------------------------------------
-
-
 def test_prune_reports_what_it_did_and_claims_no_accuracy(prune, made):
     found = prune("--keep", 5, *MOVED)
     first, score, moved = found.lines()
@@ -212,9 +200,6 @@ def test_the_suggested_command_works(prune, bowsaw, made, part, coding):
     following = shlex.split(_next_command(_read_task(options)))
     assert following[:2] == ["bowsaw", "evaluate" if part == "train" else "encode"]
     assert bowsaw(*following[1:], "-q").code == 0
-
-
-# -- interrupted ---------------------------------------------------------------------------------
 
 
 def files() -> dict[str, bytes]:

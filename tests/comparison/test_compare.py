@@ -187,9 +187,6 @@ def test_names_of_sets_differ_and_are_file_names(tmp_path):
         toys("../toys")
 
 
-# -- methods -------------------------------------------------------------------------------------
-
-
 class FirstWords:
     """Keep the first words."""
 
@@ -222,9 +219,6 @@ def test_every_method_of_the_registry_is_measured(tmp_path, name):
     assert (trace is not None) == (name in ("refinement", "annealing", "paper"))
     if trace is not None:
         assert len(trace["step"]) == len(trace["score"]) <= 200
-
-
-# -- evaluate ------------------------------------------------------------------------------------
 
 
 def test_a_given_codebook_is_measured_and_checked_for_leaks(tmp_path):

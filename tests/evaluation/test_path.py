@@ -52,9 +52,6 @@ def path(problem):
     return made(book).fit(bags, y)
 
 
-# -- sizes -----------------------------------------------------------------------------------------
-
-
 def test_there_is_a_codebook_of_every_size(path, problem):
     _, _, book = problem
     assert path.sizes_ == [N_WORDS, *SIZES]
@@ -100,9 +97,6 @@ def test_score_and_histograms_at_a_stop_are_those_of_coding_again(problem, path)
         np.testing.assert_array_equal(whatif(book, bags).reset(kept.ids).histograms, histograms)
         fresh = LeaveOneOut().begin(labels, 3).update(histograms)
         assert stop.score == pytest.approx(fresh, rel=1e-9)
-
-
-# -- what it costs ---------------------------------------------------------------------------------
 
 
 def test_an_estimate_is_what_a_plain_loop_over_folds_gives(problem, path):
@@ -171,9 +165,6 @@ def test_recommendations_follow_from_the_table(path):
             path.recommend(**limits)
 
 
-# -- the same again --------------------------------------------------------------------------------
-
-
 def words_of(path):
     return [stop.kept.tolist() for stop in path.path_.stops]
 
@@ -235,9 +226,6 @@ def test_paths_can_be_pickled_and_a_clone_has_nothing_learned(path):
             ask()
 
 
-# -- refinement ------------------------------------------------------------------------------------
-
-
 def test_refined_words_are_moved_and_the_full_codebook_is_not(problem):
     bags, y, book = problem
     path = made(book, sizes=[6], refine=3, cv=2).fit(bags, y)
@@ -251,9 +239,6 @@ def test_refined_words_are_moved_and_the_full_codebook_is_not(problem):
     full, refined = path.estimate()
     assert full.loss == 0
     assert 0 <= refined.accuracy <= 1
-
-
-# -- what is thin, and what is refused -------------------------------------------------------------
 
 
 def test_a_class_with_one_bag_has_a_path_but_no_estimate(problem):
