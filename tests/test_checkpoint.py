@@ -34,14 +34,21 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-# -- atomic files ----------------------------------------------------------------------------------
+def raising(error):
+    def call(*_, **__):
+        raise error
+
+    return call
 
 
-@pytest.fixture(params=["new", "replaced"])
+# -- atomic files and locks ------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[None, b"old"])
 def target(tmp_path, request):
     path = tmp_path / "book.bin"
-    if request.param == "replaced":
-        path.write_bytes(b"old")
+    if request.param:
+        path.write_bytes(request.param)
     return path
 
 
@@ -49,55 +56,46 @@ def content(path):
     return path.read_bytes() if path.exists() else None
 
 
-def test_a_file_appears_only_when_it_is_complete(target):
+@pytest.mark.parametrize(
+    ("call", "error", "expected"),
+    [
+        (None, ValueError(), ValueError),
+        (None, KeyboardInterrupt(), KeyboardInterrupt),
+        ("os.fsync", OSError(errno.ENOSPC, "no space"), SpaceError),
+        ("Path.replace", OSError(errno.EDQUOT, "no space"), SpaceError),
+    ],
+)
+def test_a_file_appears_complete_or_not_at_all(target, monkeypatch, call, error, expected):
     before = content(target)
-    with atomic_write(target) as file:
-        file.write(b"new, ")
-        file.flush()
-        assert content(target) == before
-        file.write(b"complete")
+
+    def write(call, error=None):
+        with atomic_write(target) as file:
+            file.write(b"new, ")
+            file.flush()
+            assert content(target) == before
+            if call:
+                monkeypatch.setattr(f"bowsaw.checkpoint.{call}", raising(error))
+            elif error:
+                raise error
+            file.write(b"complete")
+
+    with pytest.raises(expected, match=r"while writing .*book\.bin" if call else None):
+        write(call, error)
+    assert content(target) == before
+    assert names(target.parent) == (["book.bin"] if before else [])
+    monkeypatch.undo()
+    write(None)
     assert target.read_bytes() == b"new, complete"
     assert names(target.parent) == ["book.bin"]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_failure_keeps_the_old_file(target, error):
-    def write_half():
-        with atomic_write(target) as file:
-            file.write(b"half")
-            raise error
-
-    before = content(target)
-    with pytest.raises(error):
-        write_half()
-    assert content(target) == before
-    assert names(target.parent) == ([] if before is None else ["book.bin"])
-
-
-@pytest.mark.parametrize(("call", "number"), [("fsync", "ENOSPC"), ("replace", "EDQUOT")])
-def test_a_full_disk_is_a_space_error(target, monkeypatch, call, number):
-    def full(*_):
-        raise OSError(getattr(errno, number), "no space")
-
-    before = content(target)
-    monkeypatch.setattr(checkpoint.os, call, full)
-    if call == "replace":
-        monkeypatch.setattr(checkpoint.Path, "replace", full)
-    full_disk = pytest.raises(SpaceError, match=r"disk is full while writing .*book\.bin")
-    with full_disk, atomic_write(target) as file:
-        file.write(b"half")
-    assert content(target) == before
-    assert names(target.parent) == ([] if before is None else ["book.bin"])
-
-
-def test_a_failed_sync_of_the_folder_does_not_undo_the_write(tmp_path, monkeypatch):
-    def fail(_):
-        raise OSError(errno.EIO, "no")
-
-    monkeypatch.setattr(checkpoint, "sync_folder", fail)
-    with atomic_write(tmp_path / "a") as file:
+def test_long_names_and_a_failed_sync_of_the_folder_do_not_undo_the_write(tmp_path, monkeypatch):
+    assert sync_folder(tmp_path) is None
+    monkeypatch.setattr(checkpoint, "sync_folder", raising(OSError(errno.EIO, "no")))
+    path = tmp_path / ("é" * 125 + ".bin")
+    with atomic_write(path) as file:
         file.write(b"x")
-    assert (tmp_path / "a").read_bytes() == b"x"
+    assert path.read_bytes() == b"x"
 
 
 if sys.platform != "win32":
@@ -116,9 +114,7 @@ if sys.platform != "win32":
         assert names(real.parent) == ["real.bin"]
 
     def test_permissions_are_kept_and_new_files_follow_the_umask(tmp_path):
-        private = tmp_path / "private"
-        private.write_bytes(b"old")
-        private.chmod(0o600)
+        (tmp_path / "private").touch(0o600)
         old = os.umask(0o027)
         try:
             for name in ("private", "new"):
@@ -130,68 +126,38 @@ if sys.platform != "win32":
         assert modes == [0o600, 0o640]
 
 
-def test_a_name_of_the_greatest_length_can_be_written(tmp_path):
-    path = tmp_path / ("é" * 125 + ".bin")
-    with atomic_write(path) as file:
-        file.write(b"x")
-    assert path.read_bytes() == b"x"
-
-
-def test_other_errors_of_the_system_are_not_translated(tmp_path):
+def test_only_a_full_disk_is_translated_and_the_innermost_file_named(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "a") as file:
         file.write(b"never")
     with pytest.raises(PermissionError), translate_enospc(tmp_path):
         raise PermissionError(errno.EACCES, "denied")
-    assert sync_folder(tmp_path) is None
-
-
-def test_the_innermost_file_is_named_when_the_disk_is_full(tmp_path):
-    with (
-        pytest.raises(SpaceError, match="inner") as caught,
-        translate_enospc(tmp_path / "outer"),
-        translate_enospc(tmp_path / "inner"),
-    ):
+    full = pytest.raises(SpaceError, match="inner")
+    with full as caught, translate_enospc(tmp_path / "outer"), translate_enospc(tmp_path / "inner"):
         raise OSError(errno.ENOSPC, "no space")
     assert caught.value.errno == errno.ENOSPC
     assert "outer" not in str(caught.value)
 
 
-# -- locks -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["folder", "file.npz"])
-def test_an_output_has_one_writer_at_a_time(tmp_path, name):
-    output = tmp_path / name
-    if name == "folder":
-        output.mkdir()
-    with exclusive(output, "store"):
-        with (
-            pytest.raises(BusyError, match="another process is writing the store"),
-            exclusive(output, "store"),
-        ):
+def test_an_output_has_one_writer_at_a_time(tmp_path):
+    (tmp_path / "folder").mkdir()
+    for output in (tmp_path / "folder", tmp_path / "file.npz"):
+        busy = pytest.raises(BusyError, match="another process is writing the store")
+        with exclusive(output, "store"), exclusive(tmp_path / "other.npz"), busy:
+            exclusive(output, "store").__enter__()
+        with exclusive(output):
             pass
-        with exclusive(tmp_path / "other.npz"):
-            pass
-    with exclusive(output):
-        pass
 
 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            PermissionError(errno.EACCES, "permission denied"),
-            "cannot be written: permission denied",
-        ),
+        (PermissionError(errno.EACCES, "denied"), "cannot be written: denied"),
         (OSError(errno.ENOLCK, "no locks available"), r"cannot be locked: .*no locks available"),
         (OSError(errno.ENOSPC, "no space"), "disk is full"),
     ],
 )
 def test_a_lock_that_cannot_be_had_is_reported(tmp_path, monkeypatch, error, message):
-    def refuse(self, *_, **__):
-        raise error
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr(filelock.FileLock, "acquire", raising(error))
     with pytest.raises((StoreError, SpaceError), match=message):
         exclusive(tmp_path).__enter__()
 
@@ -199,13 +165,11 @@ def test_a_lock_that_cannot_be_had_is_reported(tmp_path, monkeypatch, error, mes
 # -- digests ---------------------------------------------------------------------------------------
 
 
-def test_digests_and_fingerprints():
+def test_digests_fingerprints_and_settings():
     assert f"{short_digest(b'abc'):016x}" == "ba7816bf8f01cfea"
     assert short_digest(memoryview(b"abc")) == short_digest(b"abc")
     assert fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1) != fingerprint(a=1, b=[3])
-
-
-def test_settings_leave_out_what_does_not_change_the_result():
+    # What does not change the result is left out.
     settings = estimator_settings(HistogramClassifier(n_jobs=7))
     assert settings == estimator_settings(HistogramClassifier(n_jobs=1))
     assert settings != estimator_settings(HistogramClassifier(cv=7))
@@ -216,68 +180,56 @@ def test_tensors_are_checked_against_their_digest(tmp_path):
     write_tensors(path, {"a": np.arange(3), "b": np.ones((2, 2))}, {"note": "é"})
     before = path.read_bytes()
     tensors, metadata = read_tensors(path)
-    assert (tensors["a"].tolist(), tensors["b"].shape, metadata) == (
-        [0, 1, 2],
-        (2, 2),
-        {"note": "é"},
-    )
+    assert (tensors["a"].tolist(), tensors["b"].shape) == ([0, 1, 2], (2, 2))
+    assert metadata == {"note": "é"}
     write_tensors(path, {"b": np.ones((2, 2)), "a": np.arange(3)}, {"note": "é"})
     assert path.read_bytes() == before
-    path.write_bytes(before[:-1] + b"\x01")
-    with pytest.raises(ValueError, match="does not match its checksum"):
-        read_tensors(path)
-    path.write_bytes(before[:-1])
-    with pytest.raises(ValueError, match="not a complete safetensors file"):
-        read_tensors(path)
+    for end, message in ((b"\x01", "does not match its checksum"), (b"", "not a complete")):
+        path.write_bytes(before[:-1] + end)
+        with pytest.raises(ValueError, match=message):
+            read_tensors(path)
 
 
 # -- checkpoints --------------------------------------------------------------------------------
+
+SETTINGS = {"seed": 0, "data": "x" * 64}
 
 
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "words.partial"
-    Checkpoint(path, {"seed": 0, "data": "x" * 64}).save({"step": 3}, {"kept": np.arange(4)})
+    Checkpoint(path, SETTINGS).save({"step": 3}, {"kept": np.arange(4)})
     return path
-
-
-def test_the_same_fingerprint_continues(saved):
-    record, arrays = Checkpoint(saved, {"data": "x" * 64, "seed": 0}).load()
-    assert (record, arrays["kept"].tolist()) == ({"step": 3}, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"seed": 1, "data": "x" * 64}, "its seed was 0 and is 1"),
-        ({"seed": 0, "data": "y" * 64}, "its data was different"),
-        ({"seed": 0, "data": "x" * 64, "more": 1}, "more was not among its settings"),
+        (SETTINGS | {"seed": 1}, "its seed was 0 and is 1"),
+        (SETTINGS | {"data": "y" * 64}, "its data was different"),
+        (SETTINGS | {"more": 1}, "more was not among its settings"),
         ({"seed": 0}, "it has a data"),
     ],
 )
-def test_another_fingerprint_is_refused_and_the_file_kept(saved, other, message):
+def test_the_same_fingerprint_continues_and_another_is_refused(saved, other, message):
     before = saved.read_bytes()
+    record, arrays = Checkpoint(saved, dict(reversed(SETTINGS.items()))).load()
+    assert (record, arrays["kept"].tolist()) == ({"step": 3}, [0, 1, 2, 3])
     with pytest.raises(MismatchError, match=message):
         Checkpoint(saved, other).load()
     assert saved.read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "turned", "empty", "text", "other", "folder"])
-def test_an_unreadable_file_is_refused_and_kept(saved, damage):
+def test_an_unreadable_file_is_refused_and_kept(saved):
     whole = saved.read_bytes()
-    saved.unlink()
-    if damage == "other":
-        write_tensors(saved, {}, {"format": "bowsaw-codebook"})
-    elif damage == "folder":
-        saved.mkdir()
-    else:
-        turned = whole[:-1] + bytes([whole[-1] ^ 1])
-        saved.write_bytes({"cut": whole[:-9], "turned": turned, "text": b"hello"}.get(damage, b""))
-    before = content(saved) if damage != "folder" else None
+    write_tensors(saved, {}, {"format": "bowsaw-codebook"})
+    for damaged in (saved.read_bytes(), whole[:-9], whole[:-1] + b"\xff", b"hello", b""):
+        saved.write_bytes(damaged)
+        with pytest.raises(FormatError, match=r"cannot be continued: .* left as it is"):
+            Checkpoint(saved, SETTINGS).load()
+        assert saved.read_bytes() == damaged
     with pytest.raises(FormatError, match=r"cannot be continued: .* left as it is"):
-        Checkpoint(saved, {"seed": 0, "data": "x" * 64}).load()
-    assert saved.exists()
-    assert damage == "folder" or content(saved) == before
+        Checkpoint(saved.parent, SETTINGS).load()
 
 
 def test_without_a_file_or_a_path_there_is_nothing_to_continue(tmp_path):
@@ -301,69 +253,53 @@ def test_a_write_is_due_after_its_interval(tmp_path, monkeypatch):
     assert not point.due
 
 
-def test_stages_have_files_and_fingerprints_of_their_own(saved):
+def test_stages_have_files_and_fingerprints_of_their_own_and_are_removed(saved):
     point = Checkpoint(saved, {"seed": 0})
-    stage = point.stage("start", n_steps=4)
-    stage.save({"step": 1})
+    point.stage("start", n_steps=4).save({"step": 1})
     assert names(saved.parent) == ["words.partial", "words.partial.start"]
     assert point.stage("start", n_steps=4).load() == ({"step": 1}, {})
     with pytest.raises(MismatchError, match="n_steps was 4 and is 5"):
         point.stage("start", n_steps=5).load()
-
-
-def test_removal_takes_the_checkpoint_and_its_stages_and_nothing_else(saved):
-    Checkpoint(saved, {}).stage("start").save({})
-    notes = saved.with_name("words.partial.notes")
-    notes.write_text("mine")
-    remove_checkpoint(saved)
-    assert names(saved.parent) == ["words.partial.notes"]
-    remove_checkpoint(saved)
-
-
-@pytest.mark.parametrize("foreign", [b"mine", b"", b"\xff" * 100])
-def test_removal_refuses_a_file_that_is_not_a_checkpoint(saved, foreign):
-    saved.write_bytes(foreign)
-    assert not is_checkpoint(saved)
-    with pytest.raises(FormatError, match="not a checkpoint of bowsaw"):
+    saved.with_name("words.partial.notes").write_text("mine")
+    for _ in range(2):
         remove_checkpoint(saved)
-    assert saved.read_bytes() == foreign
+        assert names(saved.parent) == ["words.partial.notes"]
 
 
-def test_a_checkpoint_that_was_cut_short_is_still_ours(saved):
-    saved.write_bytes(saved.read_bytes()[:-5])
+def test_removal_refuses_a_file_that_is_not_a_checkpoint(saved):
+    cut = saved.read_bytes()[:-5]
+    for foreign in (b"mine", b"", b"\xff" * 100):
+        saved.write_bytes(foreign)
+        assert not is_checkpoint(saved)
+        with pytest.raises(FormatError, match="not a checkpoint of bowsaw"):
+            remove_checkpoint(saved)
+        assert saved.read_bytes() == foreign
+    # One that was cut short is still ours.
+    saved.write_bytes(cut)
     assert is_checkpoint(saved)
     remove_checkpoint(saved)
     assert not saved.exists()
 
 
-# -- JSON lines ------------------------------------------------------------------------------------
+# -- JSON lines and archives -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def lines(tmp_path):
+def test_lines_are_read_in_order_and_a_last_line_that_was_cut_short_is_dropped(tmp_path):
     lines = JsonLines(tmp_path / "cells.jsonl")
-    lines.append({"size": 20})
-    lines.append({"size": 50, "name": "é\n"})
-    return lines
-
-
-def test_lines_are_read_in_order_with_their_numbers(lines):
-    assert list(lines.read()) == [(1, {"size": 20}), (2, {"size": 50, "name": "é\n"})]
-    assert list(JsonLines(lines.path.with_name("none")).read()) == []
-
-
-@pytest.mark.parametrize("cut", range(1, 8))
-def test_a_last_line_that_was_cut_short_is_ignored_and_dropped(lines, cut):
+    assert list(lines.read()) == []
+    for value in ({"size": 20}, {"size": 50, "name": "é\n"}):
+        lines.append(value)
     whole = lines.path.read_bytes()
-    lines.path.write_bytes(whole + b'{"size": 5}'[:cut])
-    assert [number for number, _ in lines.read()] == [1, 2]
-    lines.repair()
-    assert lines.path.read_bytes() == whole
+    for cut in range(8):
+        lines.path.write_bytes(whole + b'{"size": 5}'[:cut])
+        assert list(lines.read()) == [(1, {"size": 20}), (2, {"size": 50, "name": "é\n"})]
+        lines.repair()
+        assert lines.path.read_bytes() == whole
     lines.append({"size": 1})
     assert [value["size"] for _, value in lines.read()] == [20, 50, 1]
-
-
-def test_a_damaged_line_and_a_file_of_another_kind_are_reported(lines, tmp_path):
+    lines.rewrite([{"size": 1}])
+    assert lines.path.read_bytes() == b'{"size": 1}\n'
+    assert names(tmp_path) == ["cells.jsonl"]
     lines.path.write_bytes(b'{"size": 20}\n{"size": NaN}\n')
     with pytest.raises(FormatError, match=r"line 2, is not JSON \(NaN is not a finite number\)"):
         list(lines.read())
@@ -373,28 +309,18 @@ def test_a_damaged_line_and_a_file_of_another_kind_are_reported(lines, tmp_path)
         lines.append({"size": float("nan")})
 
 
-def test_lines_are_rewritten_at_once(lines):
-    lines.rewrite([{"size": 1}])
-    assert lines.path.read_bytes() == b'{"size": 1}\n'
-    assert names(lines.path.parent) == ["cells.jsonl"]
-
-
-# -- npz -------------------------------------------------------------------------------------------
-
-
 def test_an_archive_is_read_without_unpickling_or_unpacking(tmp_path):
     path = tmp_path / "a.npz"
-    np.savez(path, a=np.arange(3), b=np.array(["x"]))
+    np.savez(path, a=np.array([{}], dtype=object), b=np.array(["x"]))
     with NpzReader(path) as arrays:
         assert arrays.names == ["a", "b"]
         assert arrays["b"].tolist() == ["x"]
         with pytest.raises(KeyError):
             arrays["c"]
+        with pytest.raises(ValueError):
+            arrays["a"]
     np.savez_compressed(path, a=np.zeros(10**6))
     with pytest.raises(ValueError, match="compressed or larger"):
         NpzReader(path)
-    np.savez(path, a=np.array([{}], dtype=object))
-    with NpzReader(path) as arrays, pytest.raises(ValueError):
-        arrays["a"]
     with pytest.raises(FileNotFoundError):
         NpzReader(tmp_path)

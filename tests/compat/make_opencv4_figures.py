@@ -1,10 +1,8 @@
 """Ask OpenCV 4 for the figures that ``bowsaw.compat.opencv`` is compared with.
 
-Run by hand, where OpenCV 4 is installed and bowsaw is not::
+Run by hand in an environment with "opencv-python-headless<5" and NumPy, without bowsaw::
 
-    python -m venv opencv4
-    opencv4/bin/pip install "opencv-python-headless<5" numpy
-    opencv4/bin/python tests/compat/make_opencv4_figures.py
+    python tests/compat/make_opencv4_figures.py
 
 It writes ``tests/compat/data/opencv4.npz``: inputs, seeds, words, histograms, and what came of
 calls at the edges. The tests make the same calls with our classes.
@@ -12,19 +10,15 @@ calls at the edges. The tests make the same calls with our classes.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 
 FIGURES = Path(__file__).parent / "data" / "opencv4.npz"
-
 COUNT, EPS = cv2.TERM_CRITERIA_COUNT, cv2.TERM_CRITERIA_EPS
 
-WORDS: dict[str, tuple[str, int, tuple[Any, ...]]] = {
+WORDS = {
     "by default": ("sift", 0, (12,)),
     "few iterations": ("sift", 1, (20, (COUNT, 3, 0.0))),
     "one attempt": ("sift", 2, (9, (COUNT + EPS, 10, 1.0), 1)),
@@ -37,14 +31,14 @@ WORDS: dict[str, tuple[str, int, tuple[Any, ...]]] = {
 }
 """Which descriptors, OpenCV's seed, and the arguments of the trainer."""
 
-MATCHERS: dict[str, tuple[str, Callable[[], Any]]] = {
+MATCHERS = {
     "nearest": ("sift", lambda: cv2.BFMatcher(cv2.NORM_L2)),
     "city block": ("sift", lambda: cv2.BFMatcher(cv2.NORM_L1)),
     "hamming": ("orb", lambda: cv2.BFMatcher(cv2.NORM_HAMMING)),
 }
 """The feature, and how the nearest word is found."""
 
-FEATURES: dict[str, Callable[[], Any]] = {
+FEATURES = {
     "sift": lambda: cv2.SIFT_create(80),
     "orb": lambda: cv2.ORB_create(60, edgeThreshold=15, patchSize=15),
 }
@@ -53,7 +47,7 @@ VOCABULARY = {"sift": "by default words", "orb": "orb words"}
 """The words that each feature's descriptors are counted by."""
 
 
-def draw_image(seed: int) -> np.ndarray:
+def draw_image(seed):
     """Return squares of four sizes added up, 112 × 112 pixels: corners and blobs for a detector."""
     generator = np.random.default_rng(seed)
     layers = [
@@ -63,25 +57,23 @@ def draw_image(seed: int) -> np.ndarray:
     return np.sum(layers, axis=0).astype(np.uint8)
 
 
-def as_table(keypoints: Any) -> np.ndarray:
-    """Return keypoints as rows of numbers."""
+def as_table(keypoints):
     rows = [(*k.pt, k.size, k.angle, k.response, k.octave, k.class_id) for k in keypoints]
     return np.array(rows, np.float64)
 
 
-def as_keypoints(table: np.ndarray) -> list[Any]:
-    """Return keypoints from rows of numbers."""
+def as_keypoints(table):
     return [cv2.KeyPoint(*map(float, r[:5]), int(r[5]), int(r[6])) for r in table]
 
 
-def rows_of(figures: Any, source: str) -> np.ndarray:
+def rows_of(figures, source):
     """Return the descriptors of this name: stored ones, or made of these."""
     sift = np.concatenate([figures[f"sift {i} descriptors"] for i in range(3)])
     made = {"sift": sift, "few": sift[:6], "equal": np.full((5, 4), 3, np.uint8)}
     return made[source] if source in made else figures[f"{source} rows"]
 
 
-def words_of(trainer: Any, descriptors: np.ndarray, seed: int, arguments: Any) -> np.ndarray:
+def words_of(trainer, descriptors, seed, arguments):
     """Add the descriptors in two parts, as of two images, and cluster."""
     cv2.setRNGSeed(seed)
     made = trainer(*arguments)
@@ -91,7 +83,7 @@ def words_of(trainer: Any, descriptors: np.ndarray, seed: int, arguments: Any) -
     return made.cluster()
 
 
-def outcome(call: Callable[[], Any]) -> str:
+def outcome(call):
     """Return in a few words what came of a call."""
     try:
         result = call()
@@ -106,47 +98,45 @@ def outcome(call: Callable[[], Any]) -> str:
     return repr(result)
 
 
-def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
+def outcomes(trainer, extractor):
     """Make the calls at the edges with these two classes."""
     rows = (np.arange(60, dtype=np.float32) ** 2 % 71).reshape(20, 3)
     image = draw_image(0)
     sift, orb = FEATURES["sift"](), FEATURES["orb"]()
     keypoints = sift.detect(image, None)
     words = sift.compute(image, keypoints)[1][:5].copy()
-    at_the_border = [cv2.KeyPoint(1.0, 1.0, 5.0)]
+    by_name = {"clusterCount": 2, "termcrit": (1, 5, 0.0), "attempts": 1, "flags": 0}
+    border, bits = [cv2.KeyPoint(1.0, 1.0, 5.0)], np.zeros((2, 32), np.uint8)
+    few = words[1:3].copy()
+    hamming, twice = cv2.BFMatcher(cv2.NORM_HAMMING), cv2.BFMatcher(cv2.NORM_L2, True)
 
-    def filled(*parts: np.ndarray) -> Any:
+    def filled(*parts):
         made = trainer(3)
         for part in parts:
             made.add(part)
         return made
 
-    def cleared() -> Any:
+    def cleared():
         made = filled(rows)
         made.clear()
         return made
 
-    def ready(vocabulary: Any = words, matcher: Any = None, feature: Any = sift) -> Any:
+    def ready(vocabulary=words, matcher=None, feature=sift):
         made = extractor(feature, matcher or cv2.BFMatcher())
         made.setVocabulary(vocabulary)
         return made
 
-    fresh = extractor(sift, cv2.BFMatcher())
-    flat = rows.ravel()
-    used = cv2.BFMatcher()
+    fresh, used = extractor(sift, cv2.BFMatcher()), cv2.BFMatcher()
     used.add([words, words])
     ready(words[:2], used)
-    kept = ready()
-    first = filled(rows)
-    calls: dict[str, Callable[[], Any]] = {
+    kept, first = ready(), filled(rows)
+    calls = {
         "no count": lambda: trainer(),
         "a fraction of a word": lambda: trainer(3.5),
         "a count that is true": lambda: trainer(True),
         "a count in text": lambda: trainer("3"),
         "two numbers to stop by": lambda: trainer(3, (1, 2)),
-        "all by name": lambda: trainer(
-            clusterCount=2, termcrit=(1, 5, 0.0), attempts=1, flags=0
-        ).cluster(descriptors=rows),
+        "all by name": lambda: trainer(**by_name).cluster(descriptors=rows),
         "no numbers to stop by": lambda: trainer(2, None).cluster(rows),
         "no attempts": lambda: trainer(2, (1, 5, 0.0), 0).cluster(rows),
         "no words": lambda: trainer(0).cluster(rows),
@@ -160,7 +150,7 @@ def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
         "add bytes": lambda: trainer(3).add(rows.astype(np.uint8)),
         "add other columns": lambda: first.add(rows[:, :2].copy()),
         "add another dtype": lambda: first.add(rows.astype(np.float64)),
-        "add a flat array": lambda: filled(flat).descriptorsCount(),
+        "add a flat array": lambda: filled(rows.ravel()).descriptorsCount(),
         "what add returns": lambda: trainer(3).add(rows),
         "count": lambda: filled(rows, rows[:4].copy()).descriptorsCount(),
         "arrays": lambda: filled(rows, rows[:4].copy()).getDescriptors(),
@@ -198,9 +188,7 @@ def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
         "words in bytes": lambda: ready(words.astype(np.uint8)).compute(image, keypoints),
         "compute": lambda: kept.compute(image, keypoints),
         "compute by name": lambda: kept.compute(image=image, keypoints=keypoints),
-        "compute into an array": lambda: kept.compute(
-            image, keypoints, np.zeros((1, 5), np.float32)
-        ),
+        "compute into an array": lambda: kept.compute(image, keypoints, np.zeros((1, 5), "f4")),
         "compute with four": lambda: kept.compute(image, keypoints, None, None),
         "a tuple of keypoints": lambda: kept.compute(image, tuple(keypoints)),
         "no keypoints": lambda: kept.compute(image, []),
@@ -209,20 +197,16 @@ def outcomes(trainer: Any, extractor: Any) -> dict[str, str]:
         "no image": lambda: kept.compute(None, keypoints),
         "in colour": lambda: kept.compute(np.dstack([image] * 3), keypoints),
         "a image of floats": lambda: kept.compute(image.astype(np.float32), keypoints),
-        "nothing can be described": lambda: ready(
-            np.zeros((2, 32), np.uint8), cv2.BFMatcher(cv2.NORM_HAMMING), orb
-        ).compute(image, at_the_border),
-        "a matcher that checks twice": lambda: ready(
-            words[1:3].copy(), cv2.BFMatcher(cv2.NORM_L2, True)
-        ).compute(image, keypoints),
+        "nothing can be described": lambda: ready(bits, hamming, orb).compute(image, border),
+        "a matcher that checks twice": lambda: ready(few, twice).compute(image, keypoints),
         "words that the matcher had": lambda: sum(map(len, used.getTrainDescriptors())),
     }
     return {name: outcome(call) for name, call in calls.items()}
 
 
-def make_figures() -> dict[str, Any]:
+def make_figures():
     """Return every input and what OpenCV 4 makes of it."""
-    figures: dict[str, Any] = {"version": cv2.__version__}
+    figures = {"version": cv2.__version__}
     images = np.stack([draw_image(seed) for seed in range(3)])
     figures["images"] = images
     for kind, make in FEATURES.items():
@@ -238,9 +222,8 @@ def make_figures() -> dict[str, Any]:
     figures["plain rows"] = generator.integers(0, 200, (300, 7)).astype(np.uint8)
     figures["flat rows"] = generator.integers(0, 200, 40).astype(np.uint8)
     for name, (source, seed, arguments) in WORDS.items():
-        figures[f"{name} words"] = words_of(
-            cv2.BOWKMeansTrainer, rows_of(figures, source), seed, arguments
-        )
+        rows = rows_of(figures, source)
+        figures[f"{name} words"] = words_of(cv2.BOWKMeansTrainer, rows, seed, arguments)
     figures["orb words"] = figures["orb 0 descriptors"][::6].copy()
     for name, (kind, matcher) in MATCHERS.items():
         extractor = cv2.BOWImgDescriptorExtractor(FEATURES[kind](), matcher())
@@ -257,8 +240,4 @@ def make_figures() -> dict[str, Any]:
 
 if __name__ == "__main__":
     FIGURES.parent.mkdir(exist_ok=True)
-    made = make_figures()
-    np.savez_compressed(FIGURES, **made)
-    sys.stdout.write(
-        f"{len(made)} figures of OpenCV {made['version']}, {FIGURES.stat().st_size} bytes\n"
-    )
+    np.savez_compressed(FIGURES, **make_figures())
