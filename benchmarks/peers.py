@@ -212,15 +212,8 @@ def accuracy(splits: int = 5, n_words: int = 1000) -> Result:
         images = bs.ImageFolder.from_preset(preset, folder) if preset else bs.ImageFolder(folder)
         with tempfile.TemporaryDirectory() as room:
             store = bs.extract(images, bs.DenseSift(), Path(room) / "images.store")
-            result = bs.evaluate(
-                store.bags,
-                store.y,
-                store.classes,
-                n_words=n_words,
-                codebook_images=per_class,
-                train=per_class,
-                splits=splits,
-            )
+            data = bs.Collection.from_store(store, codebook_images=per_class, train=per_class)
+            result = bs.evaluate(data, n_words=n_words, n_splits=splits)
             found[name] = result.table()
     return {"accuracy": found, "same": True}
 

@@ -1,8 +1,8 @@
 """The protocol on the real benchmarks, one split each; run where a variable names the folder.
 
-The means of five splits are in benchmarks/RESULTS.md. A single split scatters by about .01, so the
+The means of five splits are in benchmarks/RESULTS.md. A single split scatters by about 0.01, so the
 limits here are that much below what is asked of the mean. Words are learned from 200 descriptors
-each in ten rounds: a tenth of the work of the measured runs, and about .01 less.
+each in ten rounds: a tenth of the work of the measured runs, and about 0.01 less.
 """
 
 from __future__ import annotations
@@ -18,17 +18,10 @@ import bowsaw as bs
 def accuracies(images: bs.ImageFolder, per_class: int, folder: Path) -> dict[str, float]:
     store = bs.extract(images, bs.DenseSift(), folder / "images.store")
     assert not store.set_aside
-    result = bs.evaluate(
-        store.bags,
-        store.y,
-        store.classes,
-        n_words=1000,
-        codebook_images=per_class,
-        train=per_class,
-        splits=1,
-        kmeans={"sample": 200_000, "max_iter": 10},
-    )
-    return {mapping: result.mean(mapping) for mapping in result.mappings}
+    data = bs.Collection.from_store(store, codebook_images=per_class, train=per_class)
+    kmeans = {"sample": 200_000, "max_iter": 10}
+    run = bs.evaluate(data, n_words=1000, n_splits=1, kmeans=kmeans)
+    return {mapping: float(run.accuracies(mapping).mean()) for mapping in ("sqrt", "raw")}
 
 
 @pytest.mark.skipif("BOWSAW_SCENE15" not in os.environ, reason="BOWSAW_SCENE15 names no folder")
