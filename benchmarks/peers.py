@@ -214,7 +214,7 @@ def accuracy(splits: int = 5, n_words: int = 1000) -> Result:
             store = bs.extract(images, bs.DenseSift(), Path(room) / "images.store")
             data = bs.Collection.from_store(store, codebook_images=per_class, train=per_class)
             result = bs.evaluate(data, n_words=n_words, n_splits=splits)
-            found[name] = result.table()
+            found[name] = [{**row, "n_words": row["n_columns"]} for row in result.table()]
     return {"accuracy": found, "same": True}
 
 
