@@ -10,15 +10,8 @@ import pytest
 from tests.compat import make_opencv4_figures as asked
 
 import bowsaw as bs
-from bowsaw.compat.opencv import (
-    BOWImgDescriptorExtractor,
-    BOWKMeansTrainer,
-    BOWTrainer,
-    OpenCvArgumentError,
-    OpenCvDataError,
-    to_codebook,
-    to_vocabulary,
-)
+from bowsaw.compat import opencv
+from bowsaw.compat.opencv import BOWImgDescriptorExtractor, BOWKMeansTrainer, to_codebook
 from bowsaw.errors import BowsawError, DataError, ParameterError
 
 with np.load(asked.FIGURES, allow_pickle=False) as _file:
@@ -74,31 +67,33 @@ def test_errors_are_caught_as_ours_and_as_opencvs():
     for kind in (TypeError, ParameterError, BowsawError):
         with pytest.raises(kind, match=r"clusterCount must be an integer; got 2\.5"):
             BOWKMeansTrainer(2.5)
-    for error in (OpenCvDataError("none"), OpenCvArgumentError("none")):
+    for error in (opencv.OpenCvDataError("none"), opencv.OpenCvArgumentError("none")):
         assert repr(pickle.loads(pickle.dumps(error))) == repr(error)
 
 
 def test_errors_name_value_limit_and_remedy():
     rows = np.zeros((4, 3), np.float32)
-    with pytest.raises(OpenCvDataError, match=r"between 1 and 4 .* got 5\. Ask for fewer"):
+    with pytest.raises(opencv.OpenCvDataError, match=r"between 1 and 4 .* got 5\. Ask for fewer"):
         BOWKMeansTrainer(5).cluster(rows)
-    with pytest.raises(OpenCvDataError, match=r"two dimensions.*got 2×3×4"):
+    with pytest.raises(opencv.OpenCvDataError, match=r"two dimensions.*got 2×3×4"):
         BOWKMeansTrainer(1).add(np.zeros((2, 3, 4), np.float32))
-    with pytest.raises(OpenCvDataError, match=r"finite; got 1 values"):
+    with pytest.raises(opencv.OpenCvDataError, match=r"finite; got 1 values"):
         BOWKMeansTrainer(1).cluster(np.array([[1, np.inf]], np.float32))
-    with pytest.raises(OpenCvDataError, match=r"KMEANS_USE_INITIAL_LABELS \(got 1\)"):
+    with pytest.raises(opencv.OpenCvDataError, match=r"KMEANS_USE_INITIAL_LABELS \(got 1\)"):
         BOWKMeansTrainer(1, flags=cv2.KMEANS_USE_INITIAL_LABELS)
-    with pytest.raises(OpenCvArgumentError, match=r"got BFMatcher without compute.*first"):
+    with pytest.raises(opencv.OpenCvArgumentError, match=r"got BFMatcher without compute.*first"):
         BOWImgDescriptorExtractor(cv2.BFMatcher(), cv2.SIFT_create())
     sift, image = asked.FEATURES["sift"](), FIGURES["images"][0]
     keypoints, descriptors = sift.detectAndCompute(image, None)
     extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2, crossCheck=True))
     extractor.setVocabulary(descriptors[3:5].copy())
-    with pytest.raises(OpenCvDataError, match=r"no word for descriptor 0 of .*crossCheck=False"):
+    with pytest.raises(
+        opencv.OpenCvDataError, match=r"no word for descriptor 0 of .*crossCheck=False"
+    ):
         extractor.compute(image, keypoints)
     with pytest.raises(NotImplementedError, match="BOWKMeansTrainer"):
-        BOWTrainer().cluster()
-    assert isinstance(BOWKMeansTrainer(1), BOWTrainer)
+        opencv.BOWTrainer().cluster()
+    assert isinstance(BOWKMeansTrainer(1), opencv.BOWTrainer)
 
 
 def test_a_vocabulary_becomes_a_codebook_and_comes_back():
@@ -106,11 +101,11 @@ def test_a_vocabulary_becomes_a_codebook_and_comes_back():
     book = to_codebook(words, cv2.SIFT_create(), images=3)
     assert (book.n_words, book.scale) == (12, 512.0)
     assert book.provenance == {"from": "opencv", "images": 3}
-    back = to_vocabulary(book)
+    back = opencv.to_vocabulary(book)
     np.testing.assert_array_equal(back, words, strict=True)
     back[:] = 0  # a copy, as a matcher may change what it is given
     np.testing.assert_array_equal(book.words, words)
-    assert len(to_vocabulary(book.without([3, 4]))) == 10
+    assert len(opencv.to_vocabulary(book.without([3, 4]))) == 10
     with pytest.raises(DataError, match=r"128 columns.*got 128×12.*transposed"):
         to_codebook(words.T.copy(), cv2.SIFT_create())
     with pytest.raises(ParameterError, match="binary"):

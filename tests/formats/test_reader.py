@@ -12,16 +12,8 @@ import numpy as np
 import pytest
 
 from bowsaw.errors import FormatError, ParameterError
-from bowsaw.formats.reader import (
-    MAX_BYTES,
-    Axes,
-    ByteReader,
-    Matrices,
-    inflate,
-    inflation_limit,
-    open_archive,
-    printable,
-)
+from bowsaw.formats import reader
+from bowsaw.formats.reader import Axes, ByteReader, Matrices, inflate, inflation_limit, open_archive
 
 
 def zipped(members, method=zipfile.ZIP_DEFLATED):
@@ -53,12 +45,12 @@ def test_a_claim_beyond_the_file_allocates_nothing():
     file.truncate(2)
     with pytest.raises(FormatError, match="has changed meanwhile"):
         source.take(8, "the words")
-    assert printable("a\n" * 40, 8) == "a\\na\\na…"
+    assert reader.printable("a\n" * 40, 8) == "a\\na\\na…"
 
 
 def test_compressed_data_are_read_in_chunks_and_stopped_at_the_limit():
     limits = [inflation_limit(size) for size in (0, 10**6, 10**12)]
-    assert limits == [2**20, 5 * 10**7 + 2**20, MAX_BYTES]
+    assert limits == [2**20, 5 * 10**7 + 2**20, reader.MAX_BYTES]
     bomb = zlib.compress(bytes(50_000_000), 9)
     limit = inflation_limit(len(bomb))
     assert peak_bytes("inflates to more than", inflate, [bomb], limit) < 3 * limit < 20_000_000
