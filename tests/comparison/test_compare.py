@@ -154,12 +154,6 @@ def test_folders_that_are_not_this_run_are_refused(tmp_path):
         bs.compare(toys(), tmp_path, **SMALL)
 
 
-def test_too_few_images_are_reported_before_any_work(tmp_path):
-    with pytest.raises(DataError, match="has 14 images, and a split needs at least 18"):
-        bs.compare(replace(toys(), codebook_images=12), tmp_path / "run", **SMALL)
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -180,7 +174,10 @@ def test_wrong_settings_are_refused(tmp_path, wrong, message):
         bs.compare(toys(), tmp_path / "run", **{**SMALL, **wrong})
 
 
-def test_names_of_sets_differ_and_are_file_names(tmp_path):
+def test_sets_are_checked_before_any_work(tmp_path):
+    with pytest.raises(DataError, match="has 14 images, and a split needs at least 18"):
+        bs.compare(replace(toys(), codebook_images=12), tmp_path / "run", **SMALL)
+    assert not (tmp_path / "run").exists()
     with pytest.raises(ParameterError, match="a name of its own"):
         bs.compare([toys(), toys()], tmp_path, **SMALL)
     with pytest.raises(ParameterError, match="usable as a file name"):
@@ -234,12 +231,9 @@ def test_a_given_codebook_is_measured_and_checked_for_leaks(tmp_path):
         bs.evaluate(images, codebook=book, n_splits=1)
 
 
-def test_sharpness_can_be_chosen_per_split():
+def test_sharpness_can_be_chosen_per_split_and_training_images_serve_for_codebooks():
     run = bs.evaluate(toys(), n_words=8, n_splits=2, coding="soft", perplexity=2.0, n_jobs=1)
     assert len({cell["sharpness"] for cell in run.cells}) == 2
-
-
-def test_without_codebook_images_the_training_images_serve(tmp_path):
     run = bs.evaluate(replace(toys(), codebook_images=0), n_words=8, n_splits=1, n_jobs=1)
     assert run.cells[0]["n_codebook"] == 0
     assert run.accuracies().shape == (1,)

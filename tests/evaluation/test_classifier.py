@@ -93,18 +93,12 @@ def test_a_small_c_is_chosen_where_a_large_one_learns_the_noise():
     assert model.scores_[0] > model.scores_[1] + 0.03
 
 
-def test_of_equally_good_values_the_smallest_wins_in_any_order_of_the_grid():
+def test_validation_rows_choose_the_smallest_best_c_and_train_nothing():
     X, y = histograms()
     model = HistogramClassifier(grid=[100.0, 1.0, 10.0, 1.0]).fit(X, y, X, y)
-    assert model.grid_.tolist() == [1.0, 10.0, 100.0]
-    assert model.scores_.tolist() == [1.0, 1.0, 1.0]
+    assert (model.grid_.tolist(), model.scores_.tolist()) == ([1.0, 10.0, 100.0], [1.0] * 3)
     assert model.C_ == 1.0
-
-
-def test_validation_rows_choose_c_and_train_nothing():
-    X, y = histograms()
-    X_held, y_held = histograms(n_a_class=5, seed=9)
-    chosen = HistogramClassifier().fit(X, y, X_held, y_held)
+    chosen = HistogramClassifier().fit(X, y, *histograms(n_a_class=5, seed=9))
     given_c = HistogramClassifier(C=chosen.C_).fit(X, y)
     assert np.array_equal(chosen.coef_, given_c.coef_)
     assert chosen.scale_ == given_c.scale_
@@ -131,7 +125,7 @@ def test_the_same_on_any_number_of_threads():
         assert np.array_equal(models[0].scores_, other.scores_)
 
 
-def test_labels_of_any_kind_and_named_columns():
+def test_labels_of_any_kind_named_columns_and_zero_rows():
     X, y = histograms()
     names = np.array(["tree", "bow", "saw"])[y]
     frame = pd.DataFrame(X, columns=[f"word{i:04d}" for i in range(X.shape[1])])
@@ -139,10 +133,6 @@ def test_labels_of_any_kind_and_named_columns():
     assert model.classes_.tolist() == ["bow", "saw", "tree"]
     assert model.feature_names_in_[2] == "word0002"
     assert (model.predict(frame) == names).mean() > 0.99
-
-
-def test_zero_rows_are_no_trouble():
-    X, y = histograms()
     X[::7] = 0
     assert HistogramClassifier(C=1.0).fit(X, y).predict(np.zeros((2, 40))).shape == (2,)
     assert HistogramClassifier(C=1.0).fit(np.zeros((4, 3)), [0, 1, 0, 1]).scale_ == 1.0

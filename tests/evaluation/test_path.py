@@ -112,12 +112,11 @@ def test_an_estimate_is_what_a_plain_loop_over_folds_gives(problem, path):
             right = model.predict(coder.transform(bags[test])) == y[test]
             found[fold, column] = np.mean([right[y[test] == name].mean() for name in set(y)])
     table = path.estimate()
+    assert path.estimate() is table
     assert [row.n_words for row in table] == path.sizes_
     np.testing.assert_allclose([row.accuracy for row in table], found.mean(axis=0))
-    np.testing.assert_allclose(
-        [row.loss for row in table], (found[:, :1] - found).mean(axis=0), atol=1e-12
-    )
-    assert path.estimate() is table
+    losses = (found[:, :1] - found).mean(axis=0)
+    np.testing.assert_allclose([row.loss for row in table], losses, atol=1e-12)
 
 
 def test_labels_that_mean_nothing_are_told_at_the_rate_of_chance():
@@ -241,19 +240,14 @@ def test_refined_words_are_moved_and_the_full_codebook_is_not(problem):
     assert 0 <= refined.accuracy <= 1
 
 
-def test_a_class_with_one_bag_has_a_path_but_no_estimate(problem):
+def test_a_class_with_one_bag_or_bags_all_alike_have_a_path(problem):
     bags, y, book = problem
     rows = np.flatnonzero((y != "yew") | (np.arange(len(y)) == 2))
     path = made(book).fit(bags[rows], y[rows])
     assert path.codebook_at(5).n_words == 5
     with pytest.raises(DataError, match="at least 2 bags of each class"):
         path.estimate()
-
-
-def test_bags_that_are_all_alike_give_some_words(problem):
-    book = problem[2]
-    bags = bs.Bags.from_list([book.words] * 8)
-    path = made(book, cv=2).fit(bags, [0, 1] * 4)
+    path = made(book, cv=2).fit(bs.Bags.from_list([book.words] * 8), [0, 1] * 4)
     assert path.codebook_.n_words == 3
     assert all(row.accuracy == 0.5 for row in path.estimate())
 

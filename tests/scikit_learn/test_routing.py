@@ -149,7 +149,7 @@ def test_groups_that_leave_nothing_to_learn_from_are_refused():
 
 
 CONSUMERS = [(refinement(), BAGS), (path(), BAGS), (bs.HistogramClassifier(cv=2), HISTOGRAMS)]
-ROUTERS = {"refinement": (refinement, "start", Start), "path": (path, "classifier", Judge)}
+ROUTERS = [(refinement, "start", Start(BOOK)), (path, "classifier", Judge(C=1.0))]
 
 
 @pytest.mark.usefixtures("routing")
@@ -187,25 +187,6 @@ def test_without_routing_a_fold_has_no_groups():
         message = rf"sample_weight, and passes metadata on to its {part} only with enable_metadata"
         with pytest.raises(ParameterError, match=message):
             make().fit(BAGS, Y, sample_weight=np.ones(N))
-
-
-@pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("name", ROUTERS)
-def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(name):
-    make, part, kind = ROUTERS[name]
-    inner = kind(BOOK) if kind is Start else kind(C=1.0)
-    inner.set_fit_request(groups=True, sample_weight="weight")
-    weight = np.arange(N) + 0.5
-    made = make(**{part: inner}).fit(BAGS, Y, groups=GROUPS, weight=weight)
-    if name == "path":
-        made.estimate()
-    assert kind.observed
-    for seen, groups, weights in kind.observed:
-        rows = seen if kind is Start else np.searchsorted(weight, weights)
-        assert np.array_equal(groups, GROUPS[rows])
-        assert np.array_equal(weights, weight[rows])
-    router = get_routing_for_object(made)
-    assert router.consumes("fit", ["groups", "weight", "colour"]) == {"groups", "weight"}
 
 
 @pytest.mark.parametrize(
@@ -249,19 +230,33 @@ def test_a_start_with_other_metadata_does_not_use_the_checkpoint(tmp_path):
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("name", ROUTERS)
-def test_what_is_inside_and_says_nothing_makes_it_an_error(name):
-    make, part, kind = ROUTERS[name]
-    inner = kind(BOOK) if kind is Start else kind(C=1.0)
+@pytest.mark.parametrize(("make", "part", "inner"), ROUTERS)
+def test_what_is_inside_gets_what_it_asks_for_and_of_its_bags(make, part, inner):
+    def fit(inner, **metadata):
+        inner.observed.clear()
+        made = make(**{part: inner}).fit(BAGS, Y, **metadata)
+        if make is path:
+            made.estimate()
+        return made
+
     with pytest.raises(UnsetMetadataPassedError, match="groups"):
-        make(**{part: inner}).fit(BAGS, Y, groups=GROUPS)
+        fit(clone(inner), groups=GROUPS)
     # Without metadata there is nothing to route; fit once did not return.
-    assert make(**{part: inner}).fit(BAGS, Y) is not None
-    kind.observed.clear()
+    assert fit(clone(inner)) is not None
     quiet = clone(inner).set_fit_request(groups=False, sample_weight=False)
-    made = make(**{part: quiet}).fit(BAGS, Y, groups=GROUPS)
-    if name == "path":
-        made.estimate()
-    assert {seen[1:] for seen in kind.observed} == {(None, None)}
+    fit(quiet, groups=GROUPS)
+    assert {seen[1:] for seen in inner.observed} == {(None, None)}
     with pytest.raises(TypeError, match="colour"):
-        make(**{part: quiet}).fit(BAGS, Y, colour=GROUPS)
+        fit(quiet, colour=GROUPS)
+    weight = np.arange(N) + 0.5
+    asking = clone(inner).set_fit_request(groups=True, sample_weight="weight")
+    made = fit(asking, groups=GROUPS, weight=weight)
+    assert inner.observed
+    for _, groups, weights in inner.observed:
+        rows = np.searchsorted(weight, weights)
+        assert np.array_equal(groups, GROUPS[rows])
+        assert np.array_equal(weights, weight[rows])
+    for seen, _, weights in Start.observed:
+        assert seen == np.searchsorted(weight, weights).tolist()
+    router = get_routing_for_object(made)
+    assert router.consumes("fit", ["groups", "weight", "colour"]) == {"groups", "weight"}
