@@ -142,13 +142,17 @@ def test_the_file_records_what_chose_its_words(prune, bowsaw, made, train_part):
     book, small = load(made.book), load(OUTPUT)
     record = small.provenance.pop("pruned")
     assert {**book.provenance, "pruned": record} == small.provenance
-    assert record["part"] == "train"
-    assert record["split"] == {"codebook": 10, "train": 10, "seed": 0, "index": 0}
-    assert record["store"] == Store(made.store).digest
-    assert (record["limit"], record["moves_left"]) == ("keep", 0)
-    assert record["selection"]["method"] == "annealing"
-    assert record["selection"]["codes_with"] == "pruned"
-    assert record["selection"]["parameters"]["n_steps"] == 60
+    expected = {
+        "part": "train",
+        "limit": "keep",
+        "moves_left": 0,
+        "store": Store(made.store).digest,
+    }
+    expected["split"] = {"codebook": 10, "train": 10, "seed": 0, "index": 0}
+    assert expected.items() <= record.items()
+    chosen = record["selection"]
+    assert (chosen["method"], chosen["codes_with"]) == ("annealing", "pruned")
+    assert chosen["parameters"]["n_steps"] == 60
     assert np.array_equal(small.trained_on, np.union1d(book.trained_on, train_part[0].digests))
     assert (small.scale, small.description) == (book.scale, book.description)
     # A codebook that is pruned again records both.
@@ -174,8 +178,7 @@ def test_images_that_chose_words_cannot_test_them(prune, bowsaw, made):
 def test_prune_reports_what_it_did_and_claims_no_accuracy(prune, made):
     found = prune("--keep", 5, *MOVED)
     first, score, moved = found.lines()
-    sizes = [Path(path).stat().st_size for path in (OUTPUT, made.book)]
-    small, large = [f"{size / 1000:.0f} kB" for size in sizes]
+    small, large = (f"{path.stat().st_size / 1000:.0f} kB" for path in (OUTPUT, made.book))
     assert first.startswith(f"small.safetensors: 5 of 12 words, {small} instead of {large}, ")
     assert re.fullmatch(
         r"score: leave-one-out, from -0\.\d+ to -0\.\d+ in 4 steps \(higher is better\)", score
@@ -213,22 +216,21 @@ REFINED = ("--keep", 5, "--steps")
     ("step", "words", "stop", "kept", "message"),
     [
         ((Search, "step"), ("--keep", 5, *QUICK), 40, 25, "40 of 60 steps were done; the best"),
-        ((Search, "step"), ("--keep", 5, *QUICK, "--coding", "soft"), 40, 25, "the best words"),
         ((Slopes, "gradient"), (*REFINED, 9, "--folds", 0), 6, 5, "5 of 9 steps were done; the"),
         # In the second fold: the words to begin with and the first fold are kept.
         ((Slopes, "gradient"), (*REFINED, 4, "--folds", 3), 6, 4, "the best words so far are in"),
         # The stop in hand, and the full one of its fold, are made again.
         ((_Elimination, "stop"), ("--max-loss", 0.2), 8, 6, ""),
     ],
-    ids=["annealing", "soft", "refinement", "folds", "path"],
+    ids=["annealing", "refinement", "folds", "path"],
 )
 def test_an_interrupted_search_continues(prune, monkeypatch, step, words, stop, kept, message):
     steps = Interrupter(monkeypatch, *step)
     prune(*words, output="whole.safetensors").lines()
     total = steps.n_calls
-    steps.stop_after(stop, signal.SIGTERM if "soft" in words else signal.SIGINT)
+    steps.stop_after(stop)
     torn = prune(*words)
-    assert (torn.code, torn.out) == (143 if "soft" in words else 130, "")
+    assert (torn.code, torn.out) == (130, "")
     assert "Run the same command again to continue." in torn.complaint
     assert PARTIAL.exists()
     assert message in torn.complaint
