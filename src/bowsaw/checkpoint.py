@@ -48,9 +48,6 @@ _SHORT = 30
 _MAX_EMPTY_TEXT = 1024
 
 
-# -- atomic files --------------------------------------------------------------------------------
-
-
 @contextmanager
 def translate_enospc(path: Path) -> Iterator[None]:
     """Turn "no space left on device" into a SpaceError with a remedy."""
@@ -121,9 +118,6 @@ def require_regular(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-# -- locks ---------------------------------------------------------------------------------------
-
-
 @contextmanager
 def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     """Hold the lock of an output (a file, or a folder), or raise a BusyError at once.
@@ -181,8 +175,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-# -- fingerprints --------------------------------------------------------------------------------
-
 _NOT_SETTINGS = frozenset(
     {"n_jobs", "verbose", "random_state", "codebook", "mapping", "checkpoint", "parallel"}
 )
@@ -211,9 +203,6 @@ def short_digest(data: bytes | memoryview | BufferedReader) -> int:
     else:
         found = hashlib.sha256(data)
     return int.from_bytes(found.digest()[:8], "big")
-
-
-# -- safetensors ---------------------------------------------------------------------------------
 
 
 def write_tensors(
@@ -258,9 +247,6 @@ def tensors_digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, s
         found.update(f"{name} {array.dtype.str} {array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-# -- checkpoints ---------------------------------------------------------------------------------
 
 
 class Checkpoint:
@@ -434,9 +420,6 @@ class JsonLines:
         with atomic_write(self.path) as file:
             for line in lines:
                 file.write((json.dumps(line, allow_nan=False) + "\n").encode())
-
-
-# -- npz -----------------------------------------------------------------------------------------
 
 
 class NpzReader:

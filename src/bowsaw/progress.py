@@ -54,9 +54,6 @@ def __getattr__(name: str) -> Any:
     return callback.CallbackSupportMixin if name == "CallbackSupport" else callback.with_callbacks
 
 
-# -- bars ----------------------------------------------------------------------------------------
-
-
 def color_system() -> Literal["auto"] | None:
     """Return the colours that a ``rich`` console may use: none where ``NO_COLOR`` is set.
 
@@ -142,9 +139,6 @@ class Progress:
         for item in items:
             yield item
             self.step()
-
-
-# -- callbacks -----------------------------------------------------------------------------------
 
 
 class Task:

@@ -28,9 +28,6 @@ DTYPES = (np.uint8, np.float32)
 """The dtypes of stored descriptors."""
 
 
-# -- parameters ----------------------------------------------------------------------------------
-
-
 def check_int(
     value: object, name: str, low: int, high: int | None = None, *, remedy: str = ""
 ) -> int:
@@ -132,9 +129,6 @@ def _message(name: str, allowed: str, value: object, remedy: str) -> str:
     return f"{name} must be {allowed}; got {value!r}." + (f" {remedy}" if remedy else "")
 
 
-# -- arrays --------------------------------------------------------------------------------------
-
-
 def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return ``values`` as an array of real numbers, or raise a DataError."""
     if hasattr(values, "toarray"):
@@ -194,9 +188,6 @@ def as_integers(
             f"shape {array.shape}."
         )
     return array.astype(dtype, copy=False)
-
-
-# -- JSON ----------------------------------------------------------------------------------------
 
 
 def canonical_json(value: Any) -> str:

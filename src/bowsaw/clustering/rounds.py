@@ -49,9 +49,6 @@ def parts_in_group(n_descriptors: int) -> int:
     return max(GROUP_PARTS, -(-n_parts // MOST_GROUPS))
 
 
-# -- sums ------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Sums:
     """Sums over a part, a group or all of the descriptors."""
@@ -160,9 +157,6 @@ def _unlike(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows[np.sort(first)]
 
 
-# -- descriptors -----------------------------------------------------------------------------------
-
-
 class LocalRows:
     """Descriptors that this process reads; ``chosen`` are the rows of a sample, rising."""
 
@@ -256,9 +250,6 @@ def draw_numbers(n: int, n_drawn: int, rng: np.random.Generator) -> NDArray[np.i
     """Draw numbers below ``n`` without replacement, rising."""
     numbers: NDArray[np.int64] = rng.choice(n, n_drawn, replace=False, shuffle=False)
     return np.sort(numbers)
-
-
-# -- on workers ------------------------------------------------------------------------------------
 
 
 def read_share(share: tuple[int, ShardRefs, NDArray[np.int64]]) -> tuple[int, NDArray[Any]]:

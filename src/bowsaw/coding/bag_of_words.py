@@ -285,9 +285,6 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         return tags
 
 
-# -- codebooks that are given or learned -----------------------------------------------------------
-
-
 def learns(codebook: Any) -> bool:
     """Return whether a parameter ``codebook`` is an estimator that learns one."""
     return hasattr(codebook, "fit")
@@ -313,9 +310,6 @@ def words_from(
         learner.fit(bags, y)
     book: Codebook = learner.codebook_
     return book
-
-
-# -- chunks ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

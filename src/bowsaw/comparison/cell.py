@@ -382,9 +382,6 @@ def _rounded(values: NDArray[Any]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
 
 
-# -- the machine ---------------------------------------------------------------------------------
-
-
 @contextmanager
 def peak_memory() -> Iterator[list[int | None]]:
     """Yield a list whose entry is, at the end, the peak resident memory; None except on Linux."""

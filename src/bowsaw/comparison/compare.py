@@ -303,9 +303,6 @@ def evaluate(
     return _run(experiment, keys, n_workers, overwrite, command, on_cell)
 
 
-# -- the engine ----------------------------------------------------------------------------------
-
-
 def _keys(
     names: Iterable[str],
     methods: Iterable[str],

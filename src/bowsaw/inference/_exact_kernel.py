@@ -92,9 +92,6 @@ class Journal(NamedTuple):
     codes: Int32
 
 
-# -- from scratch ----------------------------------------------------------------------------------
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
 def invert(lists: AnyArray, starts: Int64, rows: AnyArray, ranks: UInt8) -> None:
     """Write the inverted index of a segment; ``starts``, (2 n_words + 3,), is relative to it."""
@@ -166,9 +163,6 @@ def to_shares(sizes: Float32, table: Float32) -> None:
     for c in range(table.shape[0]):
         for b in range(table.shape[1]):
             table[c, b] = table[c, b] / sizes[b]
-
-
-# -- moves -----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True, inline="always")

@@ -70,9 +70,6 @@ class Changes(NamedTuple):
     won_from: Float32
 
 
-# -- a search of all kept words --------------------------------------------------------------------
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
 def centre_rows(corpus: Corpus, rows: Int32, out: Float32) -> None:
     """Write some descriptors relative to the mean word."""
@@ -144,9 +141,6 @@ def settle_doubts(
                     code[a] = j
 
 
-# -- slots -----------------------------------------------------------------------------------------
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
 def assign_slots(
     rows: Int32,
@@ -205,9 +199,6 @@ def without_slots(rows: Int32, rank: UInt8, slots: Slots, out: Int32) -> int:
             out[n] = rows[a]
             n += 1
     return n
-
-
-# -- added words -----------------------------------------------------------------------------------
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)

@@ -53,9 +53,6 @@ def mix_columns(
             out[i] = total[i]
 
 
-# -- the nearest surviving words -------------------------------------------------------------------
-
-
 @njit(nogil=True, error_model="numpy", cache=True)
 def gather_by_dim(words: Float32, chosen: Int64) -> Float32:
     """Return some words with dimensions down and words across, as distances are vectorised."""
@@ -259,9 +256,6 @@ def neighbours_in_turn(
         else:
             n_alive = n_left
     return starts, targets[: starts[-1]]
-
-
-# -- shares by samples -----------------------------------------------------------------------------
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -42,9 +42,6 @@ AXES = {"coding": "words used in coding", "columns": "dimensions of a histogram"
 Limits = tuple[float, float, list[float]]
 
 
-# -- scales --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Scale:
     """Map numbers from ``low`` to ``high`` to pixels from ``start`` to ``end``; clip beyond."""
@@ -91,9 +88,6 @@ def spaced(values: Sequence[float], scale: Scale, gap: float) -> list[float]:
         if min(scale(value) - scale(chosen[-1]), scale(ordered[-1]) - scale(value)) >= gap:
             chosen.append(value)
     return [*chosen, ordered[-1]]
-
-
-# -- accuracy against size -----------------------------------------------------------------------
 
 
 class Look(NamedTuple):
@@ -365,8 +359,6 @@ def legend_mark(look: Look, **place: float) -> Markup:
     )
 
 
-# -- traces of searches --------------------------------------------------------------------------
-
 WIDTH, ROW, LEFT, RIGHT, TOP, GAP, BOTTOM = 640, 120, 72, 16, 24, 40, 52
 MOST_POINTS = 150
 Row = tuple[str, Sequence[float | None], Sequence[float]]
@@ -431,9 +423,6 @@ def _trace_row(row: Row, x: Scale, top: float, class_: str) -> Markup:
         tag("path", d=path, class_="line"),
         class_=class_,
     )
-
-
-# -- a figure in a file --------------------------------------------------------------------------
 
 
 def write_figure(

@@ -136,9 +136,6 @@ def _panel(
     return lines
 
 
-# -- files ---------------------------------------------------------------------------------------
-
-
 def _codebook(folder: Path, cell: Line) -> Codebook | None:
     """Return the codebook of a cell; None if it was not kept."""
     path = codebook_path(folder, key_of(cell))
@@ -172,9 +169,6 @@ def read_samples(folder: Path, name: str) -> Samples | None:
         raise FormatError(
             f"{path} cannot be read ({error}). Remove it; the page is then made without words."
         ) from error
-
-
-# -- lines ---------------------------------------------------------------------------------------
 
 
 def words_line(
@@ -280,9 +274,6 @@ def named_words(lines: Iterable[Line]) -> list[int]:
     return list(named)[:MOST_OF_A_BOOK]
 
 
-# -- patches -------------------------------------------------------------------------------------
-
-
 def patches(samples: Samples, book: Codebook) -> dict[str, Any] | None:
     """Return a sprite with a tile per word, row by row; None without pixels."""
     usable = (samples.bags.counts > 0) & samples.sizes.all(axis=1)
@@ -327,9 +318,6 @@ def _patch(samples: Samples, row: int, place: int, side: int, normalise: bool) -
     return np.asarray(np.clip(np.rint(MID_GREY + gain * away), 0, 255))
 
 
-# -- values --------------------------------------------------------------------------------------
-
-
 def _bytes(book: Codebook, full: Codebook) -> NDArray[np.uint8]:
     """Return words as bytes that compare with those of ``full``."""
     low, high = 0.0, 255.0 / 512.0
@@ -356,9 +344,6 @@ def _jpeg(grey: NDArray[np.uint8]) -> bytes:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-# -- on the page ---------------------------------------------------------------------------------
 
 
 def glyphs(values: str, n_dims: int) -> list[str]:

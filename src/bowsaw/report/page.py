@@ -177,9 +177,6 @@ class View:
         return [(panel, name) for panel in self.panels for name in panel.maps]
 
 
-# -- what the slider offers ----------------------------------------------------------------------
-
-
 def _offers(
     panel: Panel, view: View, words: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], Entry | None]:
@@ -228,9 +225,6 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
         "levels": levels,
         "confusion": confusion,
     }
-
-
-# -- the first screen ----------------------------------------------------------------------------
 
 
 def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
@@ -329,9 +323,6 @@ def _answers(view: View) -> Markup:
     )
 
 
-# -- the other sections --------------------------------------------------------------------------
-
-
 def _curves(view: View) -> Markup:
     drawn: list[Content] = []
     numbers: list[tuple[Panel, str | None, Content]] = []
@@ -398,9 +389,6 @@ def _mistakes(view: View, starts: Mapping[str, Entry]) -> Markup | None:
             made = tables.confusion_tables(panel, chosen, entry, f"grid-{panel.ident}")
             shown[name] = tag("div", made, hidden=name != view.panel.key.set)
     return _fragment("confusion", tables=shown.values()) if shown else None
-
-
-# -- templates -----------------------------------------------------------------------------------
 
 
 def _fragment(name: str, **values: Content) -> Markup:

@@ -20,9 +20,6 @@ EMPTY = "—"
 Looks = Mapping[str, Look]
 
 
-# -- numbers -------------------------------------------------------------------------------------
-
-
 def significant(number: float, digits: int) -> str:
     """Return a number with this many digits, never as a power of ten."""
     whole = len(str(int(abs(number)))) if abs(number) >= 1 else 0
@@ -53,9 +50,6 @@ def tiny(value: float) -> str:
     digits, power = f"{value:.1e}".split("e")
     raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"{digits} × 10{raised}"
-
-
-# -- accuracy ------------------------------------------------------------------------------------
 
 
 def accuracy_table(panel: Panel, view: str, looks: Looks) -> Markup:
@@ -108,9 +102,6 @@ def _p_value(p: float | None) -> Markup | None:
     if p is None:
         return None
     return tag("span", " (p < 0.001)" if p < 0.001 else f" (p = {p:.3f})", class_="p")
-
-
-# -- costs and certificates ----------------------------------------------------------------------
 
 
 def cost_table(panel: Panel, looks: Looks) -> Markup:
@@ -191,9 +182,6 @@ def _certified(entry: Entry, title: str) -> dict[str, Content]:
     }
 
 
-# -- mistakes ------------------------------------------------------------------------------------
-
-
 def confusion_tables(panel: Panel, view: str, pick: Entry, ident: str) -> Markup:
     """Return the tables of mistakes, filled for ``pick``; the script fills them for other sizes."""
     names = list(panel.classes)
@@ -254,9 +242,6 @@ def _grid(
     )
     label = f"{title}: which class is recognised as which, in percent"
     return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label)
-
-
-# -- provenance ----------------------------------------------------------------------------------
 
 
 def provenance(about: Mapping[str, Any]) -> list[Content]:

@@ -162,9 +162,6 @@ class ShardPlan:
     entries: tuple[Entry, ...]
 
 
-# -- on a worker ---------------------------------------------------------------------------------
-
-
 def describe_block(
     block: tuple[int, Sequence[Target]], describer: Describer, staging_dir: Path
 ) -> list[Finding]:
@@ -198,9 +195,6 @@ def join_shard(
             positions = open_positions(staging_dir, span.block, span.n_rows)
             rows = slice(span.start, span.stop)
             writer.append(values[rows], positions[rows])
-
-
-# -- in this process -----------------------------------------------------------------------------
 
 
 @contextmanager
