@@ -34,15 +34,9 @@ if TYPE_CHECKING:
     from bowsaw.selection.annealing import Annealing as Annealing
     from bowsaw.selection.base import Selection as Selection
     from bowsaw.selection.base import Selector as Selector
-    from bowsaw.selection.baselines import (
-        FarthestPoint as FarthestPoint,
-    )
-    from bowsaw.selection.baselines import (
-        KMeansAtSize as KMeansAtSize,
-    )
-    from bowsaw.selection.baselines import (
-        RandomSubset as RandomSubset,
-    )
+    from bowsaw.selection.baselines import FarthestPoint as FarthestPoint
+    from bowsaw.selection.baselines import KMeansAtSize as KMeansAtSize
+    from bowsaw.selection.baselines import RandomSubset as RandomSubset
     from bowsaw.selection.coverage import Coverage as Coverage
     from bowsaw.selection.merging import Bottleneck as Bottleneck
     from bowsaw.selection.ranking import PresenceRanking as PresenceRanking
