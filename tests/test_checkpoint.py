@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -24,9 +22,6 @@ def raising(error):
         raise error
 
     return call
-
-
-# -- atomic files and locks ------------------------------------------------------------------------
 
 
 def content(path):
@@ -111,12 +106,8 @@ def test_only_a_full_disk_is_translated_and_the_innermost_file_named(tmp_path):
         file.write(b"never")
     with pytest.raises(PermissionError), checkpoint.translate_enospc(tmp_path):
         raise PermissionError(errno.EACCES, "denied")
-    full = pytest.raises(SpaceError, match="inner")
-    with (
-        full as caught,
-        checkpoint.translate_enospc(tmp_path / "outer"),
-        checkpoint.translate_enospc(tmp_path / "inner"),
-    ):
+    full, translated = pytest.raises(SpaceError, match="inner"), checkpoint.translate_enospc
+    with full as caught, translated(tmp_path / "outer"), translated(tmp_path / "inner"):
         raise OSError(errno.ENOSPC, "no space")
     assert caught.value.errno == errno.ENOSPC
     assert "outer" not in str(caught.value)
@@ -146,17 +137,11 @@ def test_a_lock_that_cannot_be_had_is_reported(tmp_path, monkeypatch, error, mes
         exclusive(tmp_path).__enter__()
 
 
-# -- digests ---------------------------------------------------------------------------------------
-
-
 def test_digests_fingerprints_and_settings():
     assert f"{checkpoint.short_digest(b'abc'):016x}" == "ba7816bf8f01cfea"
     assert checkpoint.short_digest(memoryview(b"abc")) == checkpoint.short_digest(b"abc")
-    assert (
-        checkpoint.fingerprint(a=1, b=[2])
-        == checkpoint.fingerprint(b=[2], a=1)
-        != checkpoint.fingerprint(a=1, b=[3])
-    )
+    digest = checkpoint.fingerprint
+    assert digest(a=1, b=[2]) == digest(b=[2], a=1) != digest(a=1, b=[3])
     # What does not change the result is left out.
     settings = checkpoint.estimator_settings(HistogramClassifier(n_jobs=7))
     assert settings == checkpoint.estimator_settings(HistogramClassifier(n_jobs=1))
@@ -177,8 +162,6 @@ def test_tensors_are_checked_against_their_digest(tmp_path):
         with pytest.raises(ValueError, match=message):
             checkpoint.read_tensors(path)
 
-
-# -- checkpoints --------------------------------------------------------------------------------
 
 SETTINGS = {"seed": 0, "data": "x" * 64}
 
@@ -267,9 +250,6 @@ def test_removal_refuses_a_file_that_is_not_a_checkpoint(saved):
     assert checkpoint.is_checkpoint(saved)
     checkpoint.remove_checkpoint(saved)
     assert not saved.exists()
-
-
-# -- JSON lines and archives -----------------------------------------------------------------------
 
 
 def test_lines_are_read_in_order_and_a_last_line_that_was_cut_short_is_dropped(tmp_path):

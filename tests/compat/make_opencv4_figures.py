@@ -8,8 +8,6 @@ It writes ``tests/compat/data/opencv4.npz``: inputs, seeds, words, histograms, a
 calls at the edges. The tests make the same calls with our classes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """The classes that OpenCV 5 dropped, compared with what OpenCV 4 made of the same inputs."""
 
-from __future__ import annotations
-
 import pickle
 
 import cv2
@@ -72,25 +70,23 @@ def test_errors_are_caught_as_ours_and_as_opencvs():
 
 
 def test_errors_name_value_limit_and_remedy():
-    rows = np.zeros((4, 3), np.float32)
-    with pytest.raises(opencv.OpenCvDataError, match=r"between 1 and 4 .* got 5\. Ask for fewer"):
-        BOWKMeansTrainer(5).cluster(rows)
-    with pytest.raises(opencv.OpenCvDataError, match=r"two dimensions.*got 2×3×4"):
-        BOWKMeansTrainer(1).add(np.zeros((2, 3, 4), np.float32))
-    with pytest.raises(opencv.OpenCvDataError, match=r"finite; got 1 values"):
-        BOWKMeansTrainer(1).cluster(np.array([[1, np.inf]], np.float32))
-    with pytest.raises(opencv.OpenCvDataError, match=r"KMEANS_USE_INITIAL_LABELS \(got 1\)"):
-        BOWKMeansTrainer(1, flags=cv2.KMEANS_USE_INITIAL_LABELS)
-    with pytest.raises(opencv.OpenCvArgumentError, match=r"got BFMatcher without compute.*first"):
-        BOWImgDescriptorExtractor(cv2.BFMatcher(), cv2.SIFT_create())
+    rows, cube = np.zeros((4, 3), np.float32), np.zeros((2, 3, 4), np.float32)
     sift, image = asked.FEATURES["sift"](), FIGURES["images"][0]
     keypoints, descriptors = sift.detectAndCompute(image, None)
-    extractor = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2, crossCheck=True))
-    extractor.setVocabulary(descriptors[3:5].copy())
-    with pytest.raises(
-        opencv.OpenCvDataError, match=r"no word for descriptor 0 of .*crossCheck=False"
+    twice = BOWImgDescriptorExtractor(sift, cv2.BFMatcher(cv2.NORM_L2, crossCheck=True))
+    twice.setVocabulary(descriptors[3:5].copy())
+    initial = cv2.KMEANS_USE_INITIAL_LABELS
+    for call, message in (
+        (lambda: BOWKMeansTrainer(5).cluster(rows), r"between 1 and 4 .* got 5\. Ask for fewer"),
+        (lambda: BOWKMeansTrainer(1).add(cube), r"two dimensions.*got 2×3×4"),
+        (lambda: BOWKMeansTrainer(4).cluster(rows + np.float32(np.inf)), r"finite; got 12 values"),
+        (lambda: BOWKMeansTrainer(1, flags=initial), r"KMEANS_USE_INITIAL_LABELS \(got 1\)"),
+        (lambda: twice.compute(image, keypoints), "no word for descriptor 0 of .*crossCheck=False"),
     ):
-        extractor.compute(image, keypoints)
+        with pytest.raises(opencv.OpenCvDataError, match=message):
+            call()
+    with pytest.raises(opencv.OpenCvArgumentError, match=r"got BFMatcher without compute.*first"):
+        BOWImgDescriptorExtractor(cv2.BFMatcher(), sift)
     with pytest.raises(NotImplementedError, match="BOWKMeansTrainer"):
         opencv.BOWTrainer().cluster()
     assert isinstance(BOWKMeansTrainer(1), opencv.BOWTrainer)

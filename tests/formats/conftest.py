@@ -1,7 +1,5 @@
 """What tests of formats share: a codebook with every field, words of real images, forged files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from safetensors import safe_open

@@ -1,7 +1,5 @@
 """A model decides like its estimator, is read back equal, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import json
 import pickle
 
@@ -161,8 +159,6 @@ def test_numbers_that_make_no_model_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         LinearModel(**(good | {"codebook": "digest"} | change))
 
-
-# -- files -----------------------------------------------------------------------------------------
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 NUMBERS = st.floats(-1e6, 1e6)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import struct
 import zlib
@@ -71,9 +69,6 @@ def test_scipy_and_we_read_what_we_write(tmp_path):
         # The header states the layout, so that even a square needs none.
         again = read_matlab(io.BytesIO(path.read_bytes())).codebook("b")
         assert again.words.tobytes() == words.tobytes()
-
-
-# -- files made by hand ----------------------------------------------------------------------------
 
 
 def element(kind, data, order="<"):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -63,37 +61,21 @@ def test_every_version_of_the_header_is_read():
         assert array_of(file).shape == (1, 2)
 
 
-FLOATS = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
-        "{}",
-        FLOATS.replace("<f4", "|O") % "1, 2",
-        FLOATS.replace("<f4", "|V8") % "1,",
-        FLOATS.replace("<f4", "<g16") % "",
-        FLOATS.replace("<f4", "<f3") % "1, 2",
-        FLOATS.replace("<f4", "<U0") % "9,",
-        FLOATS.replace("<f4", "<U999999999") % "",
-        FLOATS.replace("'<f4'", "[('a', '<f4')]") % "2,",
-        FLOATS.replace("False", "__import__('os')") % "1, 2",
-        FLOATS.replace("'shape': (%s)", "'fortran_order': False"),
-        FLOATS.replace(", }", ", 'more': 1}") % "1, 2",
-        FLOATS % "1, -2",
-        FLOATS % ",2",
-        FLOATS % "99999999999, 99999999999",
-        FLOATS % "0, 99999999999, 99999999999",
-        FLOATS % "1, 3",
-        FLOATS % "1, 1",
-        "(" * 5000,
-        " " * 20_000,
-    ],
-)
-def test_a_header_of_anything_else_is_refused(header):
-    with pytest.raises(FormatError):
-        read_npy(npy(header))
+def test_a_header_of_anything_else_is_refused():
+    floats = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+    types = {"|O": "1, 2", "|V8": "1,", "<g16": "", "<f3": "1, 2", "<U0": "9,", "<U999999999": ""}
+    large = "99999999999, 99999999999"
+    for header in (
+        *("", "{}", "(" * 5000, " " * 20_000),
+        *(floats % shape for shape in ("1, -2", ",2", large, f"0, {large}", "1, 3", "1, 1")),
+        *(floats.replace("<f4", kind) % shape for kind, shape in types.items()),
+        floats.replace("'<f4'", "[('a', '<f4')]") % "2,",
+        floats.replace("False", "__import__('os')") % "1, 2",
+        floats.replace("'shape': (%s)", "'fortran_order': False"),
+        floats.replace(", }", ", 'more': 1}") % "1, 2",
+    ):
+        with pytest.raises(FormatError):
+            read_npy(npy(header))
 
 
 def test_objects_are_not_unpickled_and_only_matrices_of_real_numbers_are_words():

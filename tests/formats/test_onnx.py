@@ -1,7 +1,5 @@
 """The graph in onnxruntime gives Python's answer: hard codes identical, soft ones within 1e-5."""
 
-from __future__ import annotations
-
 import json
 import sys
 

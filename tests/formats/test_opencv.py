@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
@@ -117,8 +115,6 @@ def test_opencv_reads_what_we_write(tmp_path, end):
     write_opencv(again, path)
     assert path.read_bytes() == first
 
-
-# -- what is none ----------------------------------------------------------------------------------
 
 MATRIX = {"rows": "1", "cols": "2", "dt": "f", "data": "1. 2."}
 

@@ -1,7 +1,5 @@
 """Files of unknown origin: bounded memory, and which matrix, which way round, are the words."""
 
-from __future__ import annotations
-
 import io
 import struct
 import tracemalloc
@@ -101,9 +99,6 @@ def test_bombs_and_lies_of_an_archive_allocate_nothing():
         damaged = whole[: end + 12] + struct.pack("<II", size, offset) + whole[end + 20 :]
         peak = peak_bytes("directory cannot be read", open_archive, io.BytesIO(damaged))
         assert peak < 1_000_000
-
-
-# -- which matrix, and which way round -------------------------------------------------------------
 
 
 def one(shape, axes=Axes.UNKNOWN, **more):

@@ -1,7 +1,5 @@
 """The bytes select a reader, the name a writer; pickles and vocabulary trees are refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle
@@ -108,9 +106,6 @@ def test_an_unknown_scale_can_be_given_once(files, book, tmp_path, end):
             load(files[end], **given)
 
 
-# -- refusals --------------------------------------------------------------------------------------
-
-
 class Trap:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was opened",))
@@ -158,9 +153,6 @@ def test_the_remedy_of_a_reader_replaces_the_one_for_damage():
     assert again not in str(caught.value)
     copy = pickle.loads(pickle.dumps(caught.value.__cause__))
     assert str(copy) == str(caught.value.__cause__)
-
-
-# -- vocabulary trees ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [".yml", ".xml.gz", ".json"])
