@@ -18,11 +18,7 @@ N_WORDS = 40
 
 
 def planted(seed=0, n_bags=40, n_descriptors=60):
-    """Bags of two classes: words 0 and 1 are rich in class 0, words 2 and 3 in class 1.
-
-    The other words are noise. Words lie at the corners of a simplex, all equally far from each
-    other, so what is pruned goes to the survivors without regard to class.
-    """
+    """Words 0 and 1 are rich in class 0, words 2 and 3 in class 1, others noise; on a simplex."""
     random = np.random.default_rng(seed)
     words = 10.0 * np.eye(N_WORDS)
     labels = np.arange(n_bags) % 2
@@ -36,106 +32,79 @@ def planted(seed=0, n_bags=40, n_descriptors=60):
     return bs.Bags.from_list(bags), labels, bs.Codebook(words, ids)
 
 
-@pytest.fixture(scope="module")
-def problem():
-    return planted()
+BAGS, Y, BOOK = planted()
 
 
 @pytest.mark.parametrize(
     ("score", "proposals"), [("leave-one-out", "random"), ("relevance", "nearest")]
 )
-def test_it_finds_words_as_good_as_the_planted_ones(problem, score, proposals):
-    bags, y, book = problem
+def test_it_finds_words_as_good_as_the_planted_ones(score, proposals):
     how = {"score": score, "n_steps": 500, "proposals": proposals, "random_state": 0}
-    search = Annealing(book, INFORMATIVE, **how).fit(bags, y)
+    search = Annealing(BOOK, INFORMATIVE, **how).fit(BAGS, Y)
     # The planted words need not be the best: one of each class may do, and a word that inherits
     # the mass of noise words beside it. But nothing that is found may be worse.
-    answer = whatif(book, bags).reset(book.ids[:INFORMATIVE])
-    planted_value = make_score(score).begin(y, 2, bags.counts).update(answer.histograms)
+    answer = whatif(BOOK, BAGS).reset(BOOK.ids[:INFORMATIVE])
+    planted_value = make_score(score).begin(Y, 2, BAGS.counts).update(answer.histograms)
     assert search.score_ >= planted_value - 1e-12
     found = set((search.selection_.kept - 100).tolist())
     assert found & {0, 1}
     assert found & {2, 3}
 
 
-def test_a_result_codes_alone_and_carries_its_certificate(problem):
-    bags, y, book = problem
-    search = Annealing(book, 6, n_steps=30, random_state=0).fit(bags, y)
+@pytest.mark.parametrize("first", [0.0, 30.0])
+def test_the_size_is_constant_and_the_best_is_the_best_seen(first):
+    options = {"n_steps": 60, "move_size": 3, "start_temperature": first, "random_state": 0}
+    search = Annealing(BOOK, 7, **options).fit(BAGS, Y)
     chosen = search.selection_
-    assert (chosen.codes_with, chosen.seed, len(chosen.scores)) == ("pruned", 0, 31)
-    assert chosen.certificate["holds"]
-    assert chosen.certificate["worst"] == 0
-    again = bs.BagOfWords(codebook=search.codebook_).transform(bags)
-    np.testing.assert_array_equal(search.transform(bags), again)
+    for kept in (search.best_, search.last_, chosen.kept):
+        assert len(set(kept.tolist())) == 7
+    assert (chosen.codes_with, chosen.seed, len(chosen.scores)) == ("pruned", 0, 61)
+    assert (chosen.certificate["holds"], chosen.certificate["worst"]) == (True, 0)
+    assert search.score_ >= max(chosen.scores) - 1e-12
+    steps = np.diff(chosen.scores)
+    # Nothing changes where a move is rejected, and at temperature 0 nothing gets worse.
+    assert (steps[~search.accepted_] == 0).all()
+    assert (steps >= 0).all() or first > 0
 
 
-def test_the_size_is_constant_and_the_best_is_the_best_seen(problem):
-    bags, y, book = problem
-    for first in (0.0, 30.0):
-        search = Annealing(
-            book, 7, n_steps=60, move_size=3, start_temperature=first, random_state=0
-        ).fit(bags, y)
-        for kept in (search.best_, search.last_, search.selection_.kept):
-            assert len(set(kept.tolist())) == 7
-        assert search.score_ >= max(search.selection_.scores) - 1e-12
-        steps = np.diff(search.selection_.scores)
-        # Nothing changes where a move is rejected, and at temperature 0 nothing gets worse.
-        assert (steps[~search.accepted_] == 0).all()
-        assert (steps >= 0).all() or first > 0
-
-
-def test_as_published(problem):
-    bags, y, book = problem
-    hard = Annealing.paper(book, 12, random_state=0).fit(bags, y)
-    told = hard.selection_.parameters
-    assert (told["move_size"], told["cooling"], told["returns"]) == (10, 0.9, "last")
-    assert (told["n_steps"], told["transfer"], told["score"]) == (100, "uniform", "relevance")
-    assert len(hard.selection_.scores) == 101
-    assert hard.selection_.kept.tolist() == hard.last_.tolist()
-    # Temperatures are 0.9^t: at 1 a change of the relevance, at most ln 2, is nearly always taken.
-    assert hard.accepted_[:5].mean() > 0.5
-    assert hard.selection_.certificate["holds"] is None
-    soft = clone(hard).set_params(coding="soft", sharpness=0.05).fit(bags, y)
-    assert (soft.n_steps_, soft.selection_.parameters["transfer"]) == (500, "exact")
-
-
-def test_temperatures_are_those_that_moves_were_judged_at(problem, monkeypatch):
-    bags, y, book = problem
+def test_as_published(monkeypatch):
     judged = []
     step = Search.step
     monkeypatch.setattr(Search, "step", lambda self, t: (judged.append(t), step(self, t)))
-    published = Annealing.paper(book, 12, random_state=0).fit(bags, y)
-    # Algorithm 1: .9^t at step t.
-    np.testing.assert_allclose(published.temperatures_, 0.9 ** np.arange(100), rtol=1e-12)
-    assert published.temperatures_.tolist() == judged
+    hard = Annealing.paper(BOOK, 12, random_state=0).fit(BAGS, Y)
+    settings = {"move_size": 10, "cooling": 0.9, "returns": "last", "n_steps": 100}
+    settings |= {"transfer": "uniform", "score": "relevance"}
+    assert hard.selection_.parameters.items() >= settings.items()
+    assert len(hard.selection_.scores) == 101
+    assert hard.selection_.kept.tolist() == hard.last_.tolist()
+    # Temperatures are 0.9^t: at 1 a change of the relevance, at most ln 2, is nearly always taken.
+    np.testing.assert_allclose(hard.temperatures_, 0.9 ** np.arange(100), rtol=1e-12)
+    assert hard.temperatures_.tolist() == judged
+    assert hard.accepted_[:5].mean() > 0.5
+    assert hard.selection_.certificate["holds"] is None
+    soft = clone(hard).set_params(coding="soft", sharpness=0.05).fit(BAGS, Y)
+    assert (soft.n_steps_, soft.selection_.parameters["transfer"]) == (500, "exact")
     judged.clear()
-    calibrated = Annealing(book, 6, n_steps=41).fit(bags, y)
+    calibrated = Annealing(BOOK, 6, n_steps=41).fit(BAGS, Y)
     assert calibrated.temperatures_.tolist() == judged
-    assert calibrated.temperatures_.dtype == np.float64
     # Geometric, to a thousandth of the first at the last: the middle is the geometric mean.
     first, middle, last = calibrated.temperatures_[[0, 20, 40]]
     assert first > 0
     np.testing.assert_allclose([middle / first, last / first], [10**-1.5, 1e-3], rtol=1e-9)
 
 
-def test_a_neighbour_is_the_nearest_free_word():
+def test_a_neighbour_is_the_nearest_free_word(monkeypatch):
     words = np.array([[0.0], [1.0], [1.5], [10.0], [11.0]], dtype=np.float32)
     draw = nearest_swaps(words, 2)
-    is_kept = np.array([True, True, False, False, False])
     for seed in range(20):
-        out, in_ = draw(np.array([0, 1]), is_kept, np.random.default_rng(seed))
+        out, in_ = draw(np.array([0, 1]), np.arange(5) < 2, np.random.default_rng(seed))
         # Word 2 is the nearest free one of both; the second gets the next, word 3.
         assert sorted(out.tolist()) == [0, 1]
         assert in_.tolist() == [2, 3]
-
-
-def test_a_word_whose_listed_neighbours_are_all_kept_finds_another(monkeypatch):
+    # Where all listed neighbours are kept, others are found: two free words for three, so two go.
     monkeypatch.setattr("bowsaw.selection.annealing.N_NEIGHBOURS", 2)
-    words = np.array([[0.0], [1.0], [2.0], [9.0], [20.0]], dtype=np.float32)
     draw = nearest_swaps(words, 3)
-    is_kept = np.array([True, True, True, False, False])
-    out, in_ = draw(np.array([0, 1, 2]), is_kept, np.random.default_rng(0))
-    # There are two free words for three, so two go.
+    out, in_ = draw(np.arange(3), np.arange(5) < 3, np.random.default_rng(0))
     assert len(out) == 2
     assert sorted(in_.tolist()) == [3, 4]
 
@@ -160,16 +129,9 @@ def dies_at(monkeypatch, step, error=KilledError):
 
 def all_of(search):
     """What a search found and how, for comparison to the bit."""
-    return (
-        search.selection_.kept.tolist(),
-        search.selection_.scores,
-        search.selection_.record(),
-        search.accepted_.tolist(),
-        search.temperatures_.tolist(),
-        search.best_.tolist(),
-        search.last_.tolist(),
-        search.score_,
-    )
+    chosen = search.selection_
+    arrays = (chosen.kept, search.accepted_, search.temperatures_, search.best_, search.last_)
+    return [a.tolist() for a in arrays], chosen.scores, chosen.record(), search.score_
 
 
 @pytest.mark.parametrize(
@@ -177,110 +139,93 @@ def all_of(search):
     [
         {"n_jobs": 2, "move_size": 2, "start_temperature": 3.0},
         {"coding": "soft", "sharpness": 0.05, "start_temperature": 3.0},
-        {
-            "transfer": "uniform",
-            "transfer_options": {"policy": "sequential"},
-            "proposals": "nearest",
-            "schedule": "published",
-            "returns": "last",
-            "score": "relevance",
-        },
+        {"transfer": "uniform", "transfer_options": {"policy": "sequential"}, "returns": "last"}
+        | {"proposals": "nearest", "schedule": "published", "score": "relevance"},
     ],
 )
-def test_a_search_that_was_killed_goes_on_as_if_nothing_had_been(
-    problem, tmp_path, monkeypatch, options
-):
-    bags, y, book = problem
+def test_a_search_that_was_killed_is_resumed_to_the_same_end(tmp_path, monkeypatch, options):
     path = tmp_path / "search.json"
-    search = Annealing(book, 6, n_steps=90, n_jobs=1, random_state=0).set_params(**options)
-    whole = clone(search).fit(bags, y)
+    search = Annealing(BOOK, 6, n_steps=90, n_jobs=1, random_state=0).set_params(**options)
+    whole = clone(search).fit(BAGS, Y)
     search.set_params(checkpoint=path)
     for step in (60, 80):
         with monkeypatch.context() as patch:
             dies_at(patch, step)
             with pytest.raises(KilledError):
-                clone(search).fit(bags, y)
+                clone(search).fit(BAGS, Y)
         assert path.exists()
-    again = clone(search)
     done = []
     with monkeypatch.context() as patch:
         step = Search.step
         patch.setattr(Search, "step", lambda self, t: (done.append(t), step(self, t)))
-        again.fit(bags, y)
+        assert all_of(clone(search).fit(BAGS, Y)) == all_of(whole)
     # It continued from step 75, the last that a checkpoint was made at.
     assert len(done) == 15
-    assert all_of(again) == all_of(whole)
     # The caller removes the file when the result is saved; until then nothing is searched again.
     with monkeypatch.context() as patch:
         patch.setattr(Search, "step", None)
-        assert all_of(clone(search).fit(bags, y)) == all_of(whole)
+        assert all_of(clone(search).fit(BAGS, Y)) == all_of(whole)
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(problem, tmp_path, monkeypatch):
-    bags, y, book = problem
+def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "search.json"
-    whole = Annealing(book, 6, n_steps=90, start_temperature=3.0, random_state=0).fit(bags, y)
-    search = Annealing(book, 6, n_steps=90, start_temperature=3.0, random_state=0, checkpoint=path)
+    search = Annealing(BOOK, 6, n_steps=90, start_temperature=3.0, random_state=0)
+    whole = clone(search).fit(BAGS, Y)
+    search.set_params(checkpoint=path)
     with monkeypatch.context() as patch:
         dies_at(patch, 65, KeyboardInterrupt)
         patch.setattr("bowsaw.checkpoint.Checkpoint.due", property(lambda self: False))
-        search.fit(bags, y)
+        search.fit(BAGS, Y)
     assert search.accepted_.tolist() == whole.accepted_[:65].tolist()
     assert search.temperatures_.tolist() == whole.temperatures_[:65].tolist()
     assert search.selection_.scores == whole.selection_.scores[:66]
     assert search.score_ == max(search.selection_.scores)
     # The move in hand was not accepted, so it is no part of the last state.
-    state = whatif(book, bags).reset(search.last_)
-    value = make_score("leave-one-out").begin(y, 2, bags.counts).update(state.histograms)
+    state = whatif(BOOK, BAGS).reset(search.last_)
+    value = make_score("leave-one-out").begin(Y, 2, BAGS.counts).update(state.histograms)
     assert value == pytest.approx(search.selection_.scores[-1], rel=1e-9)
-    assert all_of(search.fit(bags, y)) == all_of(whole)
+    assert all_of(search.fit(BAGS, Y)) == all_of(whole)
 
 
-def test_a_checkpoint_of_another_search_is_refused_and_kept(problem, tmp_path):
-    bags, y, book = problem
+def test_a_checkpoint_of_another_search_is_refused_and_kept(tmp_path):
     path = tmp_path / "search.partial"
-    search = Annealing(book, 6, n_steps=30, random_state=0, checkpoint=path).fit(bags, y)
+    search = Annealing(BOOK, 6, n_steps=30, random_state=0, checkpoint=path).fit(BAGS, Y)
     left = path.read_bytes()
     others = [
-        (bags, y, {"n_steps": 41}, "n_steps was 30 and is 41"),
-        (bags, y, {"random_state": 1}, "seed was 0 and is 1"),
-        (bags, y, {"score": LeaveOneOut(ridges=(1.0,))}, "score"),
-        (bags, y, {"transfer": "uniform"}, "transfer was None and is uniform"),
-        (bags, 1 - y, {}, "labels"),
-        (bags[::-1], y, {}, "bags"),
-        (bags, y, {"codebook": book.only(book.ids[::-1])}, "codebook"),
+        (BAGS, Y, {"n_steps": 41}, "n_steps was 30 and is 41"),
+        (BAGS, Y, {"random_state": 1}, "seed was 0 and is 1"),
+        (BAGS, Y, {"score": LeaveOneOut(ridges=(1.0,))}, "score"),
+        (BAGS, Y, {"transfer": "uniform"}, "transfer was None and is uniform"),
+        (BAGS, 1 - Y, {}, "labels"),
+        (BAGS[::-1], Y, {}, "bags"),
+        (BAGS, Y, {"codebook": BOOK.only(BOOK.ids[::-1])}, "codebook"),
     ]
     for data, labels, options, message in others:
         with pytest.raises(MismatchError, match=message):
             clone(search).set_params(**options).fit(data, labels)
         assert path.read_bytes() == left
     # Threads are no part of the work.
-    assert all_of(clone(search).set_params(n_jobs=1).fit(bags, y)) == all_of(search)
+    assert all_of(clone(search).set_params(n_jobs=1).fit(BAGS, Y)) == all_of(search)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x00\xff"])
-def test_an_unreadable_checkpoint_is_refused_and_kept(problem, tmp_path, content):
-    bags, y, book = problem
+def test_an_unreadable_checkpoint_is_refused_and_kept(tmp_path, content):
     path = tmp_path / "search.partial"
     path.write_bytes(content)
     with pytest.raises(FormatError, match="cannot be continued"):
-        Annealing(book, 4, n_steps=10, random_state=0, checkpoint=path).fit(bags, y)
+        Annealing(BOOK, 4, n_steps=10, random_state=0, checkpoint=path).fit(BAGS, Y)
     assert path.read_bytes() == content
     with pytest.raises(StoreError, match=r"needs an existing folder.*Make the folder"):
-        Annealing(book, 4, checkpoint=tmp_path / "nowhere" / "a").fit(bags, y)
+        Annealing(BOOK, 4, checkpoint=tmp_path / "nowhere" / "a").fit(BAGS, Y)
 
 
-def test_progress_shows_score_and_acceptance(problem, monkeypatch):
-    bags, y, book = problem
+def test_progress_shows_score_and_acceptance(monkeypatch):
     notes = []
-    monkeypatch.setattr(
-        "bowsaw.selection.annealing.Progress.step", lambda self, n=1, note=None: notes.append(note)
-    )
-    search = Annealing(book, 6, n_steps=12, random_state=0).fit(bags, y)
-    share = search.accepted_.mean()
-    assert [note for note in notes if note][
-        -1
-    ] == f"score {search.score_:.5g}, {share:.0%} accepted"
+    progress = "bowsaw.selection.annealing.Progress.step"
+    monkeypatch.setattr(progress, lambda self, n=1, note=None: notes.append(note))
+    search = Annealing(BOOK, 6, n_steps=12, random_state=0).fit(BAGS, Y)
+    last = [note for note in notes if note][-1]
+    assert last == f"score {search.score_:.5g}, {search.accepted_.mean():.0%} accepted"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +246,6 @@ def test_progress_shows_score_and_acceptance(problem, monkeypatch):
         ({"codebook": None}, "codebook must be words, or an estimator"),
     ],
 )
-def test_wrong_parameters_are_refused_with_what_is_right(problem, options, message):
-    bags, y, book = problem
+def test_wrong_parameters_are_refused_with_what_is_right(options, message):
     with pytest.raises(ParameterError, match=message):
-        Annealing(**({"codebook": book, "n_kept": 4} | options)).fit(bags, y)
+        Annealing(**({"codebook": BOOK, "n_kept": 4} | options)).fit(BAGS, Y)

@@ -20,7 +20,7 @@ BOOK = bs.Codebook(RANDOM.random((12, 3)) * 4, RANDOM.permutation(90)[:12] + 7, 
 BAGS = bs.Bags(RANDOM.integers(0, 256, (80, 3)).astype(np.uint8), [0, 30, 55, 80], scale=256)
 
 
-def test_every_word_is_kept_equally_often():
+def test_every_word_is_kept_equally_often_and_a_drawn_seed_is_recorded():
     # 400 subsets of 3 of 12 words: a word is in Binomial(400, 1/4) of them, so four standard
     # errors are 4 · sqrt(400 · 1/4 · 3/4) = 35.
     seen = np.zeros(12)
@@ -28,9 +28,6 @@ def test_every_word_is_kept_equally_often():
         fitted = RandomSubset(BOOK, 3, random_state=seed).fit(BAGS)
         seen[BOOK.positions(fitted.selection_.kept)] += 1
     assert np.abs(seen - 100).max() <= 35
-
-
-def test_a_random_subset_without_a_seed_records_the_one_it_drew():
     fitted = RandomSubset(BOOK, 6, random_state=None).fit(BAGS)
     again = RandomSubset(BOOK, 6, random_state=fitted.selection_.seed).fit(BAGS)
     np.testing.assert_array_equal(fitted.selection_.kept, again.selection_.kept)
@@ -67,18 +64,14 @@ def test_farthest_points_are_within_twice_the_best_radius(words, n_kept):
 
 
 def test_it_is_k_means_at_the_small_size():
-    fitted = KMeansAtSize(BOOK, 4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
-    trainer = bs.KMeansCodebook(4, max_iter=6, random_state=2, n_jobs=1).fit(BAGS)
-    assert fitted.codebook_ == trainer.codebook_
-    assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
-    assert fitted.selection_.scores == tuple(-value for value in trainer.objectives_)
-
-
-def test_k_means_can_use_other_images_than_those_of_fit():
     other = bs.Bags(RANDOM.integers(0, 200, (60, 3)).astype(np.uint8), [0, 20, 60], scale=256)
-    fitted = KMeansAtSize(BOOK, 4, bags=other, n_jobs=1, random_state=0).fit(BAGS)
-    assert fitted.codebook_ == bs.KMeansCodebook(4, n_jobs=1, random_state=0).fit(other).codebook_
-    assert fitted.transform(BAGS).shape == (3, 4)
+    how = {"max_iter": 6, "random_state": 2, "n_jobs": 1}
+    for bags in (None, other):
+        fitted = KMeansAtSize(BOOK, 4, bags=bags, **how).fit(BAGS)
+        trainer = bs.KMeansCodebook(4, **how).fit(BAGS if bags is None else bags)
+        assert fitted.codebook_ == trainer.codebook_
+        assert fitted.selection_.kept.tolist() == [0, 1, 2, 3]
+        assert fitted.selection_.scores == tuple(-value for value in trainer.objectives_)
 
 
 def test_k_means_refuses_other_descriptors_and_too_few():

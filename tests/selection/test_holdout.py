@@ -57,6 +57,8 @@ def test_one_group_or_tiny_classes_are_no_special_case():
     assert assign_folds(labels, 5, rng(), np.zeros(4, dtype=np.int64)).tolist() == [0] * 4
     folds = assign_folds(np.array([0, 0, 1]), 5, rng(), np.array([0, 1, 2]))
     assert set(folds.tolist()) <= {0, 1}
+    # Fewer bags are checked more often.
+    assert [usual_folds(n) for n in (2, 100, 166, 250, 333, 10**6)] == [5, 5, 3, 2, 2, 1]
 
 
 def test_names_of_groups_do_not_matter():
@@ -73,10 +75,6 @@ def test_a_class_that_could_not_be_learned_is_named():
     assert check_all_are_seen(np.array([0, 1, 0, 1]), labels, np.array(["oak", "elm"])) is None
     with pytest.raises(DataError, match=r"class elm fall into one fold \(1\), because of their"):
         check_all_are_seen(np.array([0, 1, 1, 1]), labels, np.array(["oak", "elm"]))
-
-
-def test_fewer_bags_are_checked_more_often():
-    assert [usual_folds(n) for n in (2, 100, 166, 250, 333, 10**6)] == [5, 5, 3, 2, 2, 1]
 
 
 def test_the_error_held_out_is_that_of_ridge_regression(monkeypatch):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from tests.oracles import bottleneck as oracle
 
@@ -22,11 +21,7 @@ from bowsaw.selection.merging import (
 
 
 class ArbitraryLosses:
-    """Losses that only the members of two groups decide, in no orderly way.
-
-    A sine of sums over the members: a merged group may be nearer to a third than both of its parts
-    were, or farther, and losses may be negative. Nothing but an honest search finds the least.
-    """
+    """A sine of sums over the members: losses may fall by a merge, and may be negative."""
 
     def __init__(self, values):
         self.values = np.array(values, dtype=np.float64)
@@ -82,17 +77,14 @@ def test_the_least_loss_of_all_pairs_is_always_found(seed, n, n_jobs):
 
 def test_groups_follow_chains_of_merges():
     # 3 into 2, 2 into 1, 1 into 0: each group changes its name by each merge.
-    merges = np.array([[2, 3], [1, 2], [0, 1]])
-    tree = MergeTree(4, np.arange(4), merges, np.zeros(3))
+    tree = MergeTree(4, np.arange(4), np.array([[2, 3], [1, 2], [0, 1]]), np.zeros(3))
     cuts = [tree.groups_at(n).tolist() for n in (4, 3, 2, 1)]
     assert cuts == [[0, 1, 2, 3], [0, 1, 2, 2], [0, 1, 1, 1], [0, 0, 0, 0]]
-
-
-@pytest.mark.parametrize("n_groups", [0, 1.5, None])
-def test_a_number_of_groups_below_one_is_refused(n_groups):
-    tree = MergeTree(2, np.arange(2), np.array([[0, 1]]), np.zeros(1))
-    with pytest.raises(ParameterError, match="n_kept must be an integer of at least 1"):
-        tree.groups_at(n_groups)
+    for wrong in (0, 1.5, None):
+        with pytest.raises(ParameterError, match="n_kept must be an integer of at least 1"):
+            tree.groups_at(wrong)
+    with pytest.raises(NotFittedError):
+        Bottleneck([[0.0]]).selection_at(1)
 
 
 FOUR = np.array([[0.3, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, 0.2]])
@@ -117,12 +109,15 @@ def groups_of(tree):
 tables = st.builds(random_table, st.integers(0, 10**6), st.integers(1, 14), st.integers(1, 5))
 
 
-def test_words_of_one_class_are_joined_first_and_at_no_cost():
+def test_words_of_one_class_are_joined_first_and_those_without_mass_set_aside():
     tree = bottleneck_tree(FOUR)
     assert sorted(map(tuple, tree.merges[:2].tolist())) == [(0, 1), (2, 3)]
     assert tree.losses[:2].tolist() == [0, 0]
-    # What is left tells the class exactly: all of H(.6, .4) is lost by the last merge.
+    # What is left determines the class: all of H(0.6, 0.4) is lost by the last merge.
     assert tree.losses[2] == pytest.approx(-0.6 * np.log(0.6) - 0.4 * np.log(0.4), abs=1e-15)
+    tree = bottleneck_tree(np.insert(FOUR, [0, 2], 0, axis=0))
+    assert tree.groups_at(2).tolist() == [-1, 0, 0, -1, 1, 1]
+    assert tree.groups_at(6).tolist() == [-1, 0, 1, -1, 2, 3]
 
 
 @settings(deadline=None, max_examples=40)
@@ -149,11 +144,14 @@ def test_losses_are_divergences_and_sum_to_the_information(table):
     assert tree.losses.sum() == pytest.approx(oracle.information(table), abs=1e-13)
 
 
-def test_many_words_give_the_losses_of_plain_row_scans():
+def test_many_words_give_the_losses_of_plain_row_scans_on_any_number_of_threads():
     # Large enough for the arrays to be compacted several times.
     table = random_table(3, 300, 6)
-    losses = bottleneck_tree(table, n_jobs=2).losses
-    np.testing.assert_allclose(losses, oracle.row_scan(table), rtol=1e-7, atol=1e-14)
+    one, *others = (bottleneck_tree(table, n_jobs=n) for n in (1, 2, 3))
+    np.testing.assert_allclose(one.losses, oracle.row_scan(table), rtol=1e-7, atol=1e-14)
+    for other in others:
+        np.testing.assert_array_equal(one.merges, other.merges)
+        np.testing.assert_array_equal(one.losses, other.losses)
 
 
 def test_every_merge_is_a_best_one_where_many_are_alike():
@@ -173,21 +171,6 @@ def test_every_merge_is_a_best_one_where_many_are_alike():
         alive[second] = False
 
 
-def test_the_result_is_the_same_on_any_number_of_threads():
-    table = random_table(1, 400, 4)
-    one, two, three = (bottleneck_tree(table, n_jobs=n) for n in (1, 2, 3))
-    for other in (two, three):
-        np.testing.assert_array_equal(one.merges, other.merges)
-        np.testing.assert_array_equal(one.losses, other.losses)
-
-
-def test_words_without_mass_are_set_aside():
-    table = np.insert(FOUR, [0, 2], 0, axis=0)
-    tree = bottleneck_tree(table)
-    assert tree.groups_at(2).tolist() == [-1, 0, 0, -1, 1, 1]
-    assert tree.groups_at(6).tolist() == [-1, 0, 1, -1, 2, 3]
-
-
 def test_cuts_are_nested_and_numbered_by_their_first_words():
     tree = bottleneck_tree(random_table(2, 60, 4))
     coarser = tree.groups_at(60)
@@ -201,18 +184,15 @@ def test_cuts_are_nested_and_numbered_by_their_first_words():
         assert len(pairs) == len(set(finer.tolist()))
 
 
-@pytest.mark.parametrize("table", [[[0.0, 0.0]], [[-1.0, 2.0]], [1.0, 2.0], [[np.nan, 1.0]]])
-def test_tables_that_are_no_distributions_are_refused(table):
-    with pytest.raises(DataError):
-        bottleneck_tree(table)
-
-
 def test_the_table_is_the_mean_of_the_histograms_by_class():
     histograms = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]], dtype=np.float32)
     table = word_class_table(histograms, np.array([0, 1, 1]))
     np.testing.assert_allclose(table, np.array([[0.5, 1.25], [0.5, 0.75]]) / 3)
     with pytest.raises(DataError, match="every histogram is empty"):
         word_class_table(np.zeros((4, 3)), [0, 0, 1, 1])
+    for wrong in ([[0.0, 0.0]], [[-1.0, 2.0]], [1.0, 2.0], [[np.nan, 1.0]]):
+        with pytest.raises(DataError):
+            bottleneck_tree(wrong)
 
 
 def test_ready_histograms_can_be_merged():
@@ -240,10 +220,3 @@ def test_the_selector_merges_the_words_of_a_codebook(coding):
     np.testing.assert_allclose(out, np.tile(np.eye(2), (4, 1)), atol=1e-4)
     assert merged.selection_at(3).n_columns == 3
     assert selection.record()["method"] == "bottleneck"
-    again = clone(merged).set_params(n_jobs=1).fit(bags, y)
-    np.testing.assert_array_equal(again.tree_.merges, merged.tree_.merges)
-
-
-def test_a_selector_that_is_not_fitted_says_so():
-    with pytest.raises(NotFittedError):
-        Bottleneck([[0.0]]).selection_at(1)

@@ -69,15 +69,13 @@ def test_words_are_ranked_by_their_measure(measure):
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_recoding_keeps_the_ranked_words_in_the_order_of_the_codebook(coding):
-    full = PresenceRanking(BOOK, 4, coding=coding, sharpness=0.5, n_jobs=1).fit(BAGS, NAMES)
-    fitted = PresenceRanking(BOOK, 4, recode=True, coding=coding, sharpness=0.5, n_jobs=1).fit(
-        BAGS, NAMES
-    )
+    how = {"coding": coding, "sharpness": 0.5, "n_jobs": 1}
+    full = PresenceRanking(BOOK, 4, **how).fit(BAGS, NAMES)
+    fitted = PresenceRanking(BOOK, 4, recode=True, **how).fit(BAGS, NAMES)
     np.testing.assert_array_equal(fitted.order_, full.selection_.kept)
     expected = IDS[np.sort(BOOK.positions(full.selection_.kept))]
     np.testing.assert_array_equal(fitted.selection_.kept, expected)
-    coder = bs.BagOfWords(BOOK.only(expected), coding=coding, sharpness=0.5, n_jobs=1)
-    np.testing.assert_array_equal(fitted.transform(BAGS), coder.transform(BAGS))
+    assert fitted.codebook_ == BOOK.only(expected)
 
 
 def test_the_mean_of_pointwise_information_puts_useless_words_first():
@@ -101,10 +99,7 @@ def test_a_soft_word_is_present_above_an_even_share():
     np.testing.assert_allclose(low.word_scores_, (codes > np.float32(0.02)).mean(axis=0))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"measure": "tf"}, {"combine": "sum"}, {"threshold": 1.0}],
-)
+@pytest.mark.parametrize("wrong", [{"measure": "tf"}, {"combine": "sum"}, {"threshold": 1.0}])
 def test_unknown_measures_are_refused(wrong):
     with pytest.raises(ParameterError, match=f"{next(iter(wrong))} must be"):
         PresenceRanking(BOOK, 3, **wrong).fit(BAGS, NAMES)

@@ -25,8 +25,8 @@ def two_classes(n_bags=24, n_rows=60, seed=0, apart=0.5):
 def unchecked(**options):
     """A refinement that does all its steps from a random start."""
     start = bs.RandomSubset(random_state=0)
-    usual = {"n_folds": 0, "start": start, "random_state": 0}
-    return bs.Refinement(large_book(), 4, **{**usual, **options})
+    usual = {"n_kept": 4, "n_folds": 0, "start": start, "random_state": 0}
+    return bs.Refinement(large_book(), **{**usual, **options})
 
 
 def searching(n_steps):
@@ -34,41 +34,62 @@ def searching(n_steps):
     return bs.Annealing(n_steps=n_steps, random_state=0)
 
 
-def interrupting(monkeypatch, after):
-    """Let the slopes raise KeyboardInterrupt once, after so many calls."""
-    plain, calls = Slopes.gradient, []
+def interrupting(monkeypatch, where, name, after):
+    """Let a method raise KeyboardInterrupt once, after so many calls."""
+    plain, calls = getattr(where, name), []
 
-    def gradient(self, *arguments):
+    def method(self, *arguments):
         calls.append(arguments)
         if len(calls) == after + 1:
             raise KeyboardInterrupt
         return plain(self, *arguments)
 
-    monkeypatch.setattr(Slopes, "gradient", gradient)
+    monkeypatch.setattr(where, name, method)
 
 
 def large_book():
     return bs.Codebook(np.random.default_rng(3).normal(size=(12, 2)), ids=np.arange(12) + 5)
 
 
-def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(monkeypatch, tmp_path):
-    bags, labels = two_classes(n_bags=30)
-    saw = unchecked(n_steps=20, checkpoint=tmp_path / "words.partial")
+@pytest.mark.parametrize(
+    ("options", "where", "after", "n_moved", "n_left"),
+    [
+        ({"n_steps": 20, "start": searching(100)}, (Slopes, "gradient"), 7, 7, 13),
+        # Held-out errors: the first fold of the three was done.
+        ({"n_steps": 8, "n_folds": 3}, (Slopes, "gradient"), 12, 0, 16),
+        ({"n_steps": 6, "start": searching(100)}, (Search, "step"), 59, 0, 6),
+    ],
+)
+def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(
+    monkeypatch, tmp_path, options, where, after, n_moved, n_left
+):
+    bags, labels = two_classes(n_bags=60)
+    file = tmp_path / "words.partial"
+    saw = unchecked(**options, checkpoint=file)
     whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
-    interrupting(monkeypatch, after=7)
+    interrupting(monkeypatch, *where, after)
     part = clone(saw).fit(bags, labels)
-    assert len(part.errors_) == 7
-    assert part.selection_.parameters["n_steps"] == 7
     assert part.interrupted_
-    assert (tmp_path / "words.partial").exists()
+    assert len(part.errors_) == part.selection_.parameters["n_steps"] == n_moved
+    start = large_book().only(part.selection_.kept).words
+    assert np.array_equal(part.codebook_.words, start) == (part.moved_ == 0) == (n_moved == 0)
+    assert list(tmp_path.iterdir())
+    if where[0] is Slopes:
+        # The words that were chosen are in the file, and so are not chosen again.
+        monkeypatch.setattr(Search, "step", None)
+    steps, plain = [], Descent.step
+    monkeypatch.setattr(Descent, "step", lambda self: steps.append(1) or plain(self))
     again = clone(saw).fit(bags, labels)
+    assert len(steps) == n_left + (len(whole.errors_) if "n_folds" in options else 0)
     assert np.array_equal(again.codebook_.words, whole.codebook_.words)
     assert np.array_equal(again.errors_, whole.errors_)
-    remove_checkpoint(tmp_path / "words.partial")
+    if "n_folds" in options:
+        assert np.array_equal(again.holdout_.errors, whole.holdout_.errors)
+    remove_checkpoint(file)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_of_another_problem_is_refused(tmp_path):
+def test_the_file_of_another_problem_and_a_start_with_all_words_are_refused(tmp_path):
     bags, labels = two_classes(n_bags=30)
     saw = unchecked(n_steps=3, checkpoint=tmp_path / "words.partial").fit(bags, labels)
     for other in ({"random_state": 1}, {"start": bs.FarthestPoint()}, {"rate": 0.2}):
@@ -76,6 +97,8 @@ def test_the_file_of_another_problem_is_refused(tmp_path):
             clone(saw).set_params(**other).fit(bags, labels)
     with pytest.raises(MismatchError, match="groups"):
         clone(saw).fit(bags, labels, groups=np.arange(30))
+    with pytest.raises(ParameterError, match="code alone"):
+        unchecked(start=bs.Bottleneck()).fit(bags, labels)
 
 
 def test_it_begins_with_the_words_of_the_selector_that_it_is_given():
@@ -88,13 +111,6 @@ def test_it_begins_with_the_words_of_the_selector_that_it_is_given():
     assert not hasattr(start, "selection_")
     same = clone(saw).set_params(n_steps=0).fit(bags, labels)
     assert np.array_equal(same.codebook_.words, first.codebook_.words)
-
-
-def test_a_start_that_needs_the_full_codebook_is_refused():
-    bags, labels = two_classes()
-    start = bs.Bottleneck()
-    with pytest.raises(ParameterError, match="code alone"):
-        unchecked(start=start).fit(bags, labels)
 
 
 def test_words_move_where_that_helps_bags_held_out():
@@ -120,48 +136,6 @@ def test_words_stay_where_labels_are_noise():
         assert np.array_equal(saw.codebook_.words, large_book().only(saw.selection_.kept).words)
 
 
-def test_interrupted_while_checking_it_goes_on_to_the_same_end(monkeypatch, tmp_path):
-    bags, labels = two_classes(n_bags=60)
-    saw = unchecked(n_steps=8, n_folds=3, checkpoint=tmp_path / "words.partial")
-    whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
-    interrupting(monkeypatch, after=12)
-    part = clone(saw).fit(bags, labels)
-    assert part.interrupted_
-    assert part.moved_ == 0
-    steps = []
-    plain = Descent.step
-    monkeypatch.setattr(Descent, "step", lambda self: steps.append(1) or plain(self))
-    again = clone(saw).fit(bags, labels)
-    # The first fold of the three was done.
-    assert len(steps) == 2 * 8 + len(whole.errors_)
-    assert np.array_equal(again.holdout_.errors, whole.holdout_.errors)
-    assert np.array_equal(again.codebook_.words, whole.codebook_.words)
-    remove_checkpoint(tmp_path / "words.partial")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_interrupted_in_the_search_it_returns_the_best_of_that(monkeypatch, tmp_path):
-    bags, labels = two_classes(n_bags=30)
-    told = {"start": searching(100), "n_steps": 6, "checkpoint": tmp_path / "words.partial"}
-    saw = unchecked(n_folds=None, **told)
-    whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
-    plain, calls = Search.step, []
-
-    def step(self, temperature):
-        calls.append(temperature)
-        if len(calls) == 60:
-            raise KeyboardInterrupt
-        plain(self, temperature)
-
-    monkeypatch.setattr(Search, "step", step)
-    part = clone(saw).fit(bags, labels)
-    assert part.interrupted_
-    assert len(part.errors_) == 0
-    assert np.array_equal(part.codebook_.words, large_book().only(part.selection_.kept).words)
-    again = clone(saw).fit(bags, labels)
-    assert np.array_equal(again.codebook_.words, whole.codebook_.words)
-
-
 @pytest.mark.parametrize("wrong", [{"n_steps": -1}, {"rate": 0.0}, {"per_bag": 0}, {"n_folds": 6}])
 def test_wrong_parameters_are_refused_before_the_search(wrong, monkeypatch):
     bags, labels = two_classes()
@@ -173,24 +147,11 @@ def test_wrong_parameters_are_refused_before_the_search(wrong, monkeypatch):
 @pytest.mark.parametrize("labels", [[0, 0, 1, 1], [0] * 9 + [1], [0, 1, 2, 3]])
 def test_few_bags_are_no_special_case(labels):
     bags, _ = two_classes(n_bags=len(labels))
-    saw = bs.Refinement(large_book(), 3, start=searching(20), n_steps=4, random_state=0).fit(
-        bags, labels
-    )
+    saw = unchecked(n_kept=3, start=searching(20), n_steps=4, n_folds=None).fit(bags, labels)
     assert saw.codebook_.n_words == 3
     if len(set(labels)) == len(labels):
         # Nothing can be held out, so nothing says that words may move.
-        assert len(saw.holdout_.errors) == 0
-        assert saw.moved_ == 0
-
-
-def test_interrupted_again_it_does_not_choose_its_words_again(monkeypatch, tmp_path):
-    bags, labels = two_classes(n_bags=30)
-    told = {"n_steps": 9, "start": None, "checkpoint": tmp_path / "w.partial"}
-    saw = unchecked(**told)
-    interrupting(monkeypatch, after=4)
-    first = clone(saw).fit(bags, labels)
-    monkeypatch.setattr(Search, "step", None)
-    assert np.array_equal(clone(saw).fit(bags, labels).selection_.kept, first.selection_.kept)
+        assert len(saw.holdout_.errors) == saw.moved_ == 0
 
 
 @pytest.mark.parametrize("n_steps", [0, 2])
