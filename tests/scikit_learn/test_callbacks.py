@@ -153,12 +153,15 @@ def test_a_monitor_scores_every_step():
     assert all(0.5 <= row["right"] <= 1 for row in rows)
 
 
-def test_k_means_stops_when_it_is_asked():
+def test_k_means_stops_when_it_is_asked_and_a_path_ends():
     trainer = bs.KMeansCodebook(4, max_iter=50, n_jobs=1, random_state=0)
     asked = clone(trainer).set_callbacks(Ear(stop="round", after=2)).fit(DATA)
     assert asked.n_iter_ == 2
-    two = clone(trainer).set_params(max_iter=2).fit(DATA)
+    two = trainer.set_params(max_iter=2).fit(DATA)
     assert np.array_equal(asked.codebook_.words, two.codebook_.words)
+    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, n_jobs=1, random_state=0)
+    heard = clone(path).set_callbacks(Ear(stop="5 words")).fit(DATA, Y)
+    assert heard.codebook_ == path.fit(DATA, Y).codebook_
 
 
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
@@ -195,12 +198,6 @@ def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, t
     assert ear.observed[-1] == ("teardown", "Refinement")
     assert part.interrupted_ == (len(part.errors_) < whole.holdout_.n_steps)
     assert clone(saw).fit(DATA, Y).codebook_ == whole.codebook_
-
-
-def test_a_path_is_walked_to_its_end():
-    path = bs.PruningPath(BOOK, sizes=[5, 3], repair=0, n_jobs=1, random_state=0)
-    heard = clone(path).set_callbacks(Ear(stop="5 words")).fit(DATA, Y)
-    assert heard.codebook_ == path.fit(DATA, Y).codebook_
 
 
 def test_an_error_inside_leaves_nothing_behind():
