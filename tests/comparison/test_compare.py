@@ -91,6 +91,7 @@ def test_pruned_codebooks_and_samples_are_kept(complete):
 )
 def test_an_interrupted_run_ends_with_the_same_records(complete, tmp_path, n_before, n_workers):
     more = {**SETTINGS, "n_jobs": 2, "n_workers": n_workers}
+    before = set(multiprocessing.active_children())
     with pytest.raises(Killed):
         bs.compare(toys(), tmp_path, on_cell=killer(n_before), **more)
     with (tmp_path / "cells.jsonl").open("ab") as file:
@@ -100,7 +101,7 @@ def test_an_interrupted_run_ends_with_the_same_records(complete, tmp_path, n_bef
     assert timeless(run.cells) == timeless(complete[0].cells)
     assert len(steps) == N_CELLS - n_before
     assert steps[-1].seconds_left == 0.0
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.mark.slow
