@@ -18,9 +18,9 @@ from bowsaw.errors import DataError, StoreError
 def place(made, model, tmp_path_factory):
     """A folder of wrong files beside right ones; the cases leave it as it is."""
     place = tmp_path_factory.mktemp("place")
-    for name in ("empty", "junk/brick", "tiny/brick", "full", "bad.run", "bad"):
+    for name in ("empty", "junk/brick", "tiny/brick", "full", "bad.run"):
         (place / name).mkdir(parents=True)
-    for name in ("full/notes.txt", "file", "bad.npz", "bad.sft", "bad/catalog.sqlite"):
+    for name in ("full/notes.txt", "file", "bad.npz", "bad.sft"):
         (place / name).write_bytes(b"something else")
     for name in ("bad.json", "bad.run/run.json"):
         (place / name).write_text("{}")
@@ -41,7 +41,6 @@ def place(made, model, tmp_path_factory):
         ("other", other),
         ("ids", other.only([1, 2])),
         ("more", Codebook(book.words[:2], [11, 12], scale=book.scale)),
-        ("bare", Codebook(np.eye(2, 128))),
     ):
         save(words, place / f"{name}.safetensors")
     for name in ("v.npz", "v.npy"):

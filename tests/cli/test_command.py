@@ -25,15 +25,14 @@ def test_quiet_keeps_the_results(capsys):
         printer = command(quiet)
         printer.status("done")
         printer.note("by the way")
+    printer.hint("next")
     assert tuple(capsys.readouterr()) == ("done\n", "by the way\n")
     printer.result("an answer")
     printer.table([("a", "1")], ("name", "n"))
     printer.facts([("kind", "store")])
     printer.json([1])
-    assert tuple(capsys.readouterr()) == (
-        "an answer\nname  n\na     1\nkind  store\n[\n 1\n]\n",
-        "",
-    )
+    shown = "an answer\nname  n\na     1\nkind  store\n[\n 1\n]\n"
+    assert tuple(capsys.readouterr()) == (shown, "")
 
 
 def test_a_pipe_gets_plain_text_without_limits(capsys):
