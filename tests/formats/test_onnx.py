@@ -39,8 +39,7 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("coding", "descriptors", "n_words", "estimator", "n_classes"),
     [
-        ("hard", "float32", 30, None, 3),
-        ("hard", "uint8", 1, None, 3),
+        ("hard", "float32", 1, None, 3),
         ("soft", "float32", 9, None, 3),
         ("hard", "uint8", 30, bs.HistogramClassifier(C=4.0), 3),
         ("soft", "uint8", 30, LogisticRegression(), 2),

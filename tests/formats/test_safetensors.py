@@ -97,7 +97,11 @@ def test_a_file_of_wrong_content_is_refused(full_book, path, forge, tensors, met
         load(path)
 
 
-def test_other_files_are_refused(path):
+def test_other_files_are_refused(path, forge):
+    # A flipped bit in "format" must not make it a foreign file of unknown ids and scale.
+    forge(path, format="cowsaw-codebook")
+    with pytest.raises(FormatError, match="it is a damaged codebook"):
+        load(path)
     twice = b'{"__metadata__": {}, "__metadata__": {}}'
     for length, text in ((2**63, b"{}"), (2, b"[]"), (5, b"{nope"), (8, b"\xff" * 8), (40, twice)):
         path.write_bytes(struct.pack("<Q", length) + text)
