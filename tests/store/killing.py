@@ -1,10 +1,8 @@
 """Kills extractions at many moments, finishes them, and compares the stores with untouched ones.
 
-Run as a program by ``test_killing.py``, because forking is cheap here and unsafe in pytest. A child
-counts the steps that it takes inside ``bowsaw.store`` and kills itself, as ``kill -9`` does, before
-a chosen one; without forking fewer moments are tried. Nothing waits for the disk: syncing guards
-against power cuts only. Prints a JSON object: per scenario the number of killed children, and the
-moments after which the store was damaged or ended in something else.
+A program, because forking is unsafe in pytest. A child counts its steps inside ``bowsaw.store`` and
+kills itself, as ``kill -9`` does, before a chosen one. Prints, per scenario, the number of killed
+children and the moments after which the store was damaged or ended in something else.
 """
 
 import json
@@ -52,7 +50,6 @@ def run(images: Path, store: Path, options: dict[str, Any], begun: Any = None) -
 
 
 def run_until(moment: int, steps: Any, *arguments: Any) -> None:
-    """Extract, and die at step ``moment``; count the steps taken in ``steps``."""
     package = str(Path(bowsaw.store.__file__).parent)
 
     def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
@@ -69,7 +66,6 @@ def run_until(moment: int, steps: Any, *arguments: Any) -> None:
 
 
 def in_child(target: Callable[..., None], *args: object) -> bool:
-    """Run ``target`` in a process of its own; return whether it was killed."""
     child = PROCESSES.Process(target=target, args=args)
     child.start()
     child.join()
@@ -101,7 +97,6 @@ class Scenario:
         return int(steps.value)
 
     def finish(self, moment: object) -> None:
-        """Check what the killed process left behind, then finish it and compare."""
         try:
             store = Store(self.store)
             intact = store.bags.n_descriptors == store.bags.counts.sum()
@@ -114,13 +109,12 @@ class Scenario:
             self.different.append(moment)
 
     def kill_once(self, n_moments: int) -> None:
-        """Kill at moments spread over the run."""
         self.start()
         n_steps = self.step_until(0)
-        for i in range(n_moments):
+        for moment in range(1, n_steps, -(-n_steps // n_moments)):
             self.start()
-            self.step_until(1 + i * n_steps // n_moments)
-            self.finish(1 + i * n_steps // n_moments)
+            self.step_until(moment)
+            self.finish(moment)
 
     def kill_repeatedly(self, n_moments: int) -> None:
         """Kill each attempt to finish a little later than the one before."""

@@ -27,29 +27,18 @@ class RowPixels(Descriptor):
         self.level = level
         self.max_pixels = max_pixels
         self.deaths = deaths
-        self.max_side = None
-        self.on_error = "raise"
-        self.n_jobs = 1
-        self.verbose = False
+        self.max_side, self.on_error, self.n_jobs, self.verbose = None, "raise", 1, False
 
     def description(self) -> dict[str, Any]:
         return {"name": "row-pixels", "version": 1, "level": self.level}
 
-    @property
-    def scale(self) -> float:
-        return 255.0
-
-    @property
-    def n_dims(self) -> int:
-        return N_DIMS
+    scale = 255.0
+    n_dims = N_DIMS
+    min_side = 1
 
     @property
     def stored_dtype(self) -> np.dtype[Any]:
         return np.dtype(self.dtype)
-
-    @property
-    def min_side(self) -> int:
-        return 1
 
     def describe(self, grey):
         if self.deaths and grey[0, 0] == DEADLY:
@@ -63,7 +52,6 @@ class RowPixels(Descriptor):
 
 
 def make_deaths(folder: Path, n: int) -> str:
-    """Make a folder of so many deaths, for ``RowPixels``."""
     folder.mkdir()
     for i in range(n):
         (folder / str(i)).touch()

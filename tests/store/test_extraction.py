@@ -51,6 +51,7 @@ def test_a_store_holds_the_descriptors_of_each_usable_image(counts, shard_bytes,
         images = write_images(Path(folder) / "images", counts)
         kept = [i for i, count in enumerate(counts) if count is not None]
         snapshots = []
+        broken = [images.relative_paths[i] for i, n in enumerate(counts) if n is None]
         for n_jobs in (1, 2):
             path = Path(folder) / f"{n_jobs}.store"
             store = extract(images, descriptor, path, n_jobs=n_jobs, shard_bytes=shard_bytes)
@@ -58,10 +59,8 @@ def test_a_store_holds_the_descriptors_of_each_usable_image(counts, shard_bytes,
             assert len(store.bags) == len(store) == len(kept)
             assert store.bags.dtype == np.dtype(dtype)
             assert store.y.tolist() == images.y[kept].tolist()
-            broken = [images.relative_paths[i] for i, n in enumerate(counts) if n is None]
-            assert store.set_aside == [
-                (path, "not an image, or of an unknown format") for path in broken
-            ]
+            reason = "not an image, or of an unknown format"
+            assert store.set_aside == [(path, reason) for path in broken]
             for row, i in enumerate(kept):
                 image = descriptor.load(images.paths[i])
                 values, positions = descriptor.describe(image.grey)
@@ -88,16 +87,25 @@ def test_a_shard_ends_with_the_image_that_fills_it_or_after_many_images(
     assert list(map(len, counts_by_shard("b", shard_bytes=10**9))) == [5, 5, 2]
 
 
-def test_rows_go_to_disk_image_by_image(tmp_path):
-    class Many(RowPixels):
+def describing_as(change, dtype="uint8"):
+    """Return a descriptor that gives what ``change`` makes of its values and positions."""
+
+    class Changed(RowPixels):
         def describe(self, grey):
-            return np.zeros((250_000, 4), np.uint8), np.zeros((250_000, 3), np.float32)
+            return change(*super().describe(grey))
+
+    return Changed(dtype)
+
+
+def test_rows_go_to_disk_image_by_image(tmp_path):
+    def many(values, positions):
+        return np.zeros((250_000, 4), np.uint8), np.zeros((250_000, 3), np.float32)
 
     images = write_images(tmp_path / "images", [1] * 30)
     gc.collect()
     tracemalloc.start()
     try:
-        extract(images, Many(), tmp_path / "test.store", n_jobs=1)
+        extract(images, describing_as(many), tmp_path / "test.store", n_jobs=1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -116,13 +124,9 @@ def test_rows_go_to_disk_image_by_image(tmp_path):
     ],
 )
 def test_a_descriptor_that_does_not_keep_its_word_is_refused(run, tmp_path, gives, message):
-    class Wrong(RowPixels):
-        def describe(self, grey):
-            return gives(*super().describe(grey))
-
     write_images(tmp_path / "images", [3, 3, 3])
     with pytest.raises(DataError, match=message):
-        run(descriptor=Wrong("float32"))
+        run(descriptor=describing_as(gives, "float32"))
 
 
 def test_parameters_are_checked_before_anything_is_made(images, tmp_path):
@@ -152,12 +156,7 @@ def test_strict_stops_at_the_first_bad_image_and_keeps_what_was_committed(images
 
 
 def count_described(calls: list[int]):
-    class Counting(RowPixels):
-        def describe(self, grey):
-            calls.append(len(grey) - 1)
-            return super().describe(grey)
-
-    return Counting()
+    return describing_as(lambda values, places: calls.append(len(values)) or (values, places))
 
 
 def modified(folder: Path) -> dict[str, int]:
@@ -244,14 +243,13 @@ def test_a_folder_with_other_files_is_not_taken_for_a_store(images, run, tmp_pat
 
 @pytest.mark.parametrize(("error", "n_jobs"), [(KeyboardInterrupt, 1), (MemoryError, 2)])
 def test_an_exception_leaves_a_store_that_resumes(images, run, tmp_path, error, n_jobs):
-    class Failing(RowPixels):
-        def describe(self, grey):
-            if len(grey) == 7:
-                raise error
-            return super().describe(grey)
+    def fail(values, positions):
+        if len(values) == 6:
+            raise error
+        return values, positions
 
     with pytest.raises(error):
-        run(descriptor=Failing(), n_jobs=n_jobs)
+        run(descriptor=describing_as(fail), n_jobs=n_jobs)
     assert not list((tmp_path / "test.store").rglob("*.partial"))
     with pytest.raises(StoreError, match=r"unfinished: 6 of 12 images are done\. Run the same"):
         Store(tmp_path / "test.store")
@@ -286,14 +284,13 @@ def test_a_second_writer_is_refused_at_once(images, run, tmp_path):
 def test_a_reader_of_an_unfinished_store_sees_how_far_it_is(images, run, tmp_path):
     messages = []
 
-    class Reading(RowPixels):
-        def describe(self, grey):
-            with pytest.raises(StoreError, match="or wait for the one that is running") as caught:
-                Store(tmp_path / "test.store")
-            messages.append(str(caught.value))
-            return super().describe(grey)
+    def read(*found):
+        with pytest.raises(StoreError, match="or wait for the one that is running") as caught:
+            Store(tmp_path / "test.store")
+        messages.append(str(caught.value))
+        return found
 
-    run(descriptor=Reading())
+    run(descriptor=describing_as(read))
     assert "unfinished: 0 of 12 images are done" in messages[0]
     assert "unfinished: 11 of 12 images are done" in messages[-1]
 
@@ -321,10 +318,7 @@ def test_a_reader_keeps_what_it_mapped_and_learns_of_changes(images, run, tmp_pa
     [
         (("a/1.png", "a/2.png", "a/caf\udce9.png"), ("a/1.png", "a/2.png", r"a/caf\udce9.png")),
         # Names that are escaped alike broke the unique paths of the catalogue.
-        (
-            ("a/\\udcff.png", "a/\\udcff.png?", "a/\udcff.png"),
-            (r"a/\udcff.png", r"a/\udcff.png?", r"a/\udcff.png??"),
-        ),
+        (("\\udcff", "\\udcff?", "\udcff"), (r"\udcff", r"\udcff?", r"\udcff??")),
     ],
 )
 def test_a_name_that_is_not_unicode_is_set_aside(tmp_path, names, listed):

@@ -47,16 +47,13 @@ def test_numpy_reads_what_was_written(tmp_path, n_rows, dtype):
     np.testing.assert_array_equal(places, np.repeat(values[:, :1], 3, axis=1))
 
 
-def test_an_exception_leaves_no_file(tmp_path):
+def test_an_exception_or_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
     writer = ShardWriter(tmp_path, 0, 5, UINT8)
     writer.append(np.zeros((2, 5), np.uint8), np.zeros((2, 3), np.float32))
     assert names(tmp_path) == ["positions/00000.npy.partial", "shards/00000.npy.partial"]
     with pytest.raises(KeyboardInterrupt), writer:
         raise KeyboardInterrupt
     assert names(tmp_path) == []
-
-
-def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(shards.os, "fsync", failing(errno.ENOSPC))
     with pytest.raises(SpaceError, match=r"disk is full while writing .*00000\.npy"):
         write(tmp_path, 0, 2)

@@ -36,7 +36,7 @@ def test_rows_labels_and_paths_of_usable_images_go_together(store):
             store.positions(i)
 
 
-def test_bags_lie_on_disk(store):
+def test_bags_lie_on_disk_and_the_summary_is_json(store):
     assert isinstance(store.bags, Bags)
     assert store.bags is store.bags
     assert store.bags.scale == store.scale == 255.0
@@ -47,6 +47,11 @@ def test_bags_lie_on_disk(store):
         bag[0] = 0
     chosen = store.bags[[3, 0]]
     np.testing.assert_array_equal(chosen.values, np.concatenate([store.bags[3], store.bags[0]]))
+    summary = json.loads(json.dumps(store.summary()))
+    assert [line["path"] for line in summary["set_aside"]] == [path for path, _ in store.set_aside]
+    expected = {"n_images": 9, "n_usable": 4, "n_descriptors": 10, "n_dims": 4, "dtype": "uint8"}
+    expected |= {"scale": 255.0, "digest": store.digest, "description": RowPixels().description()}
+    assert summary | expected == summary
 
 
 def test_split_is_that_of_the_usable_images_if_there_are_any(tmp_path):
@@ -68,48 +73,33 @@ def test_split_is_that_of_the_usable_images_if_there_are_any(tmp_path):
 def test_the_digest_is_of_what_is_handed_out(store, tmp_path):
     assert len(bytes.fromhex(store.digest)) == 32
 
-    def digest(seed=0, **options):
-        shutil.rmtree(tmp_path / "images")
-        images = write_images(tmp_path / "images", COUNTS, seed)
-        shutil.rmtree(tmp_path / "other.store", ignore_errors=True)
-        path = tmp_path / "other.store"
+    def digest(name, seed=0, **options):
+        images = write_images(tmp_path / name, COUNTS, seed)
+        path = tmp_path / f"{name}.store"
         return extract(images, RowPixels(**options), path, shard_bytes=100).digest
 
-    assert digest() == store.digest
-    others = [digest(seed=1), digest(level=1), digest(dtype="float32")]
+    assert digest("same") == store.digest
+    others = [digest("a", seed=1), digest("b", level=1), digest("c", dtype="float32")]
     assert len({store.digest, *others}) == 4
 
 
-def test_summary_is_json(store):
-    summary = json.loads(json.dumps(store.summary()))
-    assert [line["path"] for line in summary["set_aside"]] == [path for path, _ in store.set_aside]
-    expected = {"n_images": 9, "n_usable": 4, "n_descriptors": 10, "n_dims": 4, "dtype": "uint8"}
-    expected |= {"scale": 255.0, "digest": store.digest, "description": RowPixels().description()}
-    assert summary | expected == summary
-
-
-def test_opening_and_reading_change_nothing(store):
+def test_reading_changes_nothing_and_needs_no_permission_to_write(store):
     def tree():
         return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in store.path.rglob("*")}
 
-    before = tree()
-    again = Store(str(store.path))
-    assert again.paths == store.paths
-    assert again.bags.values.shape == (10, 4)
-    assert again.positions(0).shape == (2, 3)
-    assert tree() == before
-
-
-def test_a_folder_that_cannot_be_written_can_be_read(store):
-    everything = [store.path, *store.path.rglob("*")]
+    before, everything = tree(), [store.path, *store.path.rglob("*")]
     modes = {path: path.stat().st_mode for path in everything}
     try:
         for path in everything:
             path.chmod(modes[path] & ~0o222)
-        assert Store(store.path).bags.n_descriptors == 10
+        again = Store(str(store.path))
+        assert again.paths == store.paths
+        assert again.bags.values.shape == (10, 4)
+        assert again.positions(0).shape == (2, 3)
     finally:
         for path in everything:
             path.chmod(modes[path])
+    assert tree() == before
 
 
 def test_what_is_not_a_store_is_refused(store, tmp_path):
