@@ -14,12 +14,9 @@ def unit(random, n_rows, n_dims=16):
 
 
 def rounding(bags, words, sharpness):
-    """The share of itself by which a code may err, as the module promises, and a little more."""
     centre = words.mean(axis=0)
     word = np.linalg.norm(words - centre, axis=1).max() / bags.scale
-    row = max(
-        (np.linalg.norm(rows - centre, axis=1).max() for rows in bags if len(rows)), default=0
-    )
+    row = np.linalg.norm(bags.values - centre, axis=1).max()
     unit_error = (words.shape[1] + 6) * 2.0**-24
     return 4 * sharpness * unit_error * (row / bags.scale + word) * word + 2e-6
 
@@ -27,10 +24,8 @@ def rounding(bags, words, sharpness):
 def assert_is_the_twin(bags, words, sharpness):
     found = soft_histograms(bags, words, sharpness, n_jobs=1)
     unit_words = words.astype(np.float64) / bags.scale
-    expected = [
-        oracle.soft_histogram(rows.astype(np.float64) / bags.scale, unit_words, sharpness)
-        for rows in bags
-    ]
+    unit_bags = [rows.astype(np.float64) / bags.scale for rows in bags]
+    expected = [oracle.soft_histogram(rows, unit_words, sharpness) for rows in unit_bags]
     assert found.dtype == np.float32
     tolerance = np.expm1(rounding(bags, words, sharpness))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=1e-12)
@@ -63,7 +58,7 @@ def test_very_sharp_is_hard_very_blunt_is_flat_and_far_descriptors_count_once():
             soft_histograms(bags, words, sharpness)
 
 
-def test_a_row_depends_on_its_bag_alone():
+def test_a_row_depends_on_its_bag_alone(monkeypatch):
     random = np.random.default_rng(4)
     arrays = [unit(random, n) for n in (3, 0, 700, 1, 17, 64)]
     bags, words = Bags.from_list(arrays), unit(random, 50)
@@ -74,14 +69,9 @@ def test_a_row_depends_on_its_bag_alone():
         np.testing.assert_array_equal(soft_histograms(bags[i : i + 1], words, 40.0)[0], together[i])
     order = [4, 2, 2, 0]
     np.testing.assert_array_equal(soft_histograms(bags[order], words, 40.0), together[order])
-
-
-def test_long_bags_are_cut_into_blocks(monkeypatch):
-    random = np.random.default_rng(5)
-    bags, words = Bags(unit(random, 333)), unit(random, 40)
-    whole = soft_histograms(bags, words, 40.0)
+    # A long bag is cut into blocks.
     monkeypatch.setattr(soft, "BLOCK_BYTES", 1)
-    np.testing.assert_allclose(soft_histograms(bags, words, 40.0), whole, rtol=2e-6)
+    np.testing.assert_allclose(soft_histograms(bags, words, 40.0), together, rtol=2e-6)
 
 
 def test_old_content_of_out_is_overwritten(tmp_path):
@@ -123,9 +113,10 @@ def test_a_target_that_cannot_be_reached_is_refused():
     for target in (1, 3, np.nan):
         with pytest.raises(ParameterError, match="above 1 and below 3"):
             sharpness_for(Bags([[0.1]]), words, target, seed=0)
-    with pytest.raises(DataError, match=r"as low as 1\.5: at any sharpness 2 words"):
-        sharpness_for(Bags([[0.1]]), words, 1.5, seed=0)
-    with pytest.raises(DataError, match="3 words are equally near"):
-        sharpness_for(Bags([[0.1]]), words * 0, 2.5, seed=0)
-    with pytest.raises(DataError, match="all bags are empty"):
-        sharpness_for(Bags.from_list([[]]), words, 2.0, seed=0)
+    for bag, given, target, message in (
+        ([[0.1]], words, 1.5, r"as low as 1\.5: at any sharpness 2 words"),
+        ([[0.1]], words * 0, 2.5, "3 words are equally near"),
+        ([], words, 2.0, "all bags are empty"),
+    ):
+        with pytest.raises(DataError, match=message):
+            sharpness_for(Bags.from_list([bag]), given, target, seed=0)

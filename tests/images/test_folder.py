@@ -2,6 +2,7 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import cv2
 import numpy as np
@@ -59,14 +60,13 @@ if sys.platform != "win32":  # where links need a privilege
 
     def test_broken_links_are_listed_for_the_reader_to_refuse(tmp_path):
         make(tmp_path, "cat/1.png")
-        (tmp_path / "cat" / "gone.png").symlink_to(tmp_path / "nowhere.png")
-        (tmp_path / "cat" / "self.png").symlink_to(tmp_path / "cat" / "self.png")
+        for name, target in (("gone", "nowhere"), ("self", "cat/self.png")):
+            (tmp_path / f"cat/{name}.png").symlink_to(tmp_path / target)
         images = ImageFolder(tmp_path)
         assert images.relative_paths == ("cat/1.png", "cat/gone.png", "cat/self.png")
-        with pytest.raises(ImageError, match="missing file"):
-            read_image(images[1])
-        with pytest.raises(ImageError, match="cannot be read"):
-            read_image(images[2])
+        for path, reason in zip(images[1:], ("missing file", "cannot be read"), strict=True):
+            with pytest.raises(ImageError, match=reason):
+                read_image(path)
 
 
 if sys.platform == "linux":  # elsewhere names are Unicode by rule
@@ -126,19 +126,14 @@ def test_a_choice_of_classes_has_different_known_names(tmp_path):
         (("a/1.png", "b/.hidden", "c/inner/.hidden"), "", "class 'b' has no files"),
     ],
 )
-def test_folders_that_are_no_classes_are_refused(tmp_path, names, root, message):
+def test_folders_that_are_no_classes_or_cannot_be_listed_are_refused(
+    tmp_path, monkeypatch, names, root, message
+):
     make(tmp_path, *names)
     with pytest.raises(DataError, match=message):
         ImageFolder(tmp_path / root)
-
-
-def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
-    make(tmp_path, "a/1.png")
-
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    refusal = Mock(side_effect=PermissionError(13, "Permission denied"))
+    monkeypatch.setattr(os, "scandir", refusal)
     with pytest.raises(DataError, match=r"cannot be listed \(Permission denied\)"):
         ImageFolder(tmp_path)
 
@@ -151,13 +146,8 @@ def test_caltech10_is_the_ten_largest_categories_ties_by_name(tmp_path):
         make(root / name, *(f"image_{i:04}.jpg" for i in range(n)))
     make(root.parent, "Annotations/Faces/1.mat")
     images = ImageFolder.caltech10(root)
-    assert images.classes == (
-        "Faces",
-        "airplanes",
-        *(f"same{i}" for i in range(6)),
-        "watch",
-        "zebra",
-    )
+    same = (f"same{i}" for i in range(6))
+    assert images.classes == ("Faces", "airplanes", *same, "watch", "zebra")
     assert len(images) == 8 + 7 + 6 + 3 + 6 * 2
     assert set(PRESETS) == {"caltech10"}
     assert ImageFolder.from_preset("caltech10", root).classes == images.classes

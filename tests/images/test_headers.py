@@ -6,8 +6,6 @@ import struct
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from bowsaw.errors import ImageError
@@ -36,13 +34,9 @@ def run_length_bmp():
     body = b"\0\0".join(rows) + b"\0\1"
     palette = b"".join(bytes([level, level, level, 0]) for level in range(256))
     start = 14 + 40 + len(palette)
-    return (
-        b"BM"
-        + struct.pack("<IHHI", start + len(body), 0, 0, start)
-        + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(body), 0, 0, 256, 0)
-        + palette
-        + body
-    )
+    sizes = struct.pack("<IHHI", start + len(body), 0, 0, start)
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(body), 0, 0, 256, 0)
+    return b"BM" + sizes + header + palette + body
 
 
 FILES = {
@@ -55,9 +49,7 @@ FILES = {
     "png palette": encode(RGB.quantize(16), "PNG"),
     "png 16": by_opencv(".png", COLOURS.astype(np.uint16) * 257),
     "gif": encode(RGB.quantize(16), "GIF"),
-    "gif animated": encode(
-        RGB, "GIF", save_all=True, append_images=[RGB.rotate(180)], loop=0, duration=9
-    ),
+    "gif animated": encode(RGB, "GIF", save_all=True, append_images=[RGB.rotate(180)]),
     "bmp": encode(RGB, "BMP"),
     "bmp runs": run_length_bmp(),
     "tiff": encode(RGB, "TIFF"),
@@ -74,11 +66,7 @@ def cuts(data):
     return [*range(0, len(data), 10), *range(max(0, len(data) - 16), len(data))]
 
 
-@pytest.fixture(params=FILES)
-def data(request):
-    return FILES[request.param]
-
-
+@pytest.mark.parametrize("data", FILES.values(), ids=FILES)
 def test_cut_and_longer_files_are_never_read_wrongly(data):
     whole = read_image(data).grey
     refused = 0
@@ -127,18 +115,16 @@ def test_damaged_png_is_noticed(capfd):
     assert capfd.readouterr().err == ""
 
 
-def sizes(form, side, swapped=False):
-    """Return the bytes of the true size and of one of ``side`` × ``side``."""
-    true = (22, 31) if swapped else (31, 22)
-    return struct.pack(form, *true), struct.pack(form, side, side)
+def claim(form, true, false):
+    return struct.pack(form, *true), struct.pack(form, *false)
 
 
 CLAIMS = {
-    "jpeg": [sizes(">HH", 65_000, swapped=True)],
-    "gif": [sizes("<HH", 65_000)],
-    "bmp": [sizes("<II", 100_000)],
+    "jpeg": [claim(">HH", (22, 31), (65_000, 65_000))],
+    "gif": [claim("<HH", (31, 22), (65_000, 65_000))],
+    "bmp": [claim("<II", (31, 22), (100_000, 100_000))],
     "tiff": [
-        (struct.pack("<HHII", tag, 4, 1, side), struct.pack("<HHII", tag, 4, 1, 100_000))
+        claim("<HHII", (tag, 4, 1, side), (tag, 4, 1, 100_000))
         for tag, side in ((256, 31), (257, 22))
     ],
     "webp exif": [(bytes([30, 0, 0, 21, 0, 0]), b"\xff\xff\0" * 2)],
@@ -175,19 +161,3 @@ def test_other_formats_are_refused_by_name(data, name, monkeypatch):
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("decoded"))
     with pytest.raises(ImageError, match=f"{name}, which is not read; convert it to PNG or JPEG"):
         read_image(data)
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.sampled_from(sorted(FILES)), st.integers(0), st.integers(1, 255))
-def test_a_wrong_byte_gives_an_image_or_an_image_error(kind, at, change):
-    data = bytearray(FILES[kind])
-    data[at % len(data)] ^= change
-    image, reason = None, ""
-    try:
-        image = read_image(bytes(data), max_side=20, max_pixels=10_000)
-    except ImageError as error:
-        reason = error.reason
-    assert (image is None) == bool(reason)
-    if image is not None:
-        assert image.grey.dtype == np.uint8
-        assert max(image.grey.shape) <= 20

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in (do
 
 
 def assert_lists_are_right(rows, words, n_ranked, n_jobs=1):
-    """Return how long each list is; whatever is in it is what the twin has there."""
     bags, words = Bags(rows), float32(words)
     found = ranked_words(bags, words, n_ranked, n_jobs=n_jobs)
     assert found.shape == (len(rows), n_ranked)
@@ -54,17 +53,14 @@ def test_a_line_of_words():
     # all the way, and the lower position comes first.
     words = float32(np.arange(40)[:, None])
     found = ranked_words(Bags([[3.25], [3.5], [-9.0], [99.0]]), words, 8)
-    assert found[0].tolist() == [3, 4, 2, 5, 1, 6, 0, 7]
-    assert found[1].tolist() == [3, 4, 2, 5, 1, 6, 0, 7]
-    assert found[2].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert found[3].tolist() == [39, 38, 37, 36, 35, 34, 33, 32]
+    assert found[:2].tolist() == [[3, 4, 2, 5, 1, 6, 0, 7]] * 2
+    assert found[2:].tolist() == [[*range(8)], [*range(39, 31, -1)]]
 
 
 @pytest.mark.parametrize("n_ranked", [1, 5, 50])
 def test_lists_of_words_that_are_well_apart_lack_the_last_entry_at_most(n_ranked):
-    # n_ranked words or more reach the limit, so all but the last of a list are at least one gap
-    # above it. Distances of whole numbers differ by 1 or more, scores by half of it, and the error
-    # of a score is below (1 + 6) · 2⁻²⁴ · (200 · 200 + 200²) = 0.04: nothing else is uncertain.
+    # Scores differ by at least a half, and their error is below
+    # (1 + 6) · 2⁻²⁴ · (200 · 200 + 200²) = 0.04: only the last of a list can be uncertain.
     words = float32(np.random.default_rng(1).permutation(400)[:, None])
     rows = np.arange(0, 400)[:, None] + 0.25
     lengths = assert_lists_are_right(rows, words, n_ranked)
@@ -73,13 +69,11 @@ def test_lists_of_words_that_are_well_apart_lack_the_last_entry_at_most(n_ranked
 
 
 def test_what_float32_cannot_tell_apart_is_left_out_rather_than_guessed():
-    # A hundred words on a circle around the row, which is off its centre by less than float32 can
-    # see from so far; one word is much nearer.
+    # The row is off the centre of a circle of words by less than float32 can see from so far.
     angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
     circle = 1000 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     words = np.concatenate([circle, [[3.0, 0.0]]])
-    lengths = assert_lists_are_right(np.array([[1e-3, 2e-3]]), words, 5)
-    assert lengths.tolist() == [1]
+    assert assert_lists_are_right(np.array([[1e-3, 2e-3]]), words, 5).tolist() == [1]
 
 
 @pytest.mark.parametrize(("task_rows", "scores_bytes"), [(1024, 2**22), (7, 2**22), (64, 1)])

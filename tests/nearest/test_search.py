@@ -31,19 +31,15 @@ def assert_every_way_is_exact(rows, words, seed=0):
         "last": np.full(len(rows), len(words) - 1, dtype=np.int32),
     }
     plain = WordSearch(words, skip=False).find(rows)
-    np.testing.assert_array_equal(plain.code, expected, "without bounds")
     bounded = WordSearch(words, skip=True)
     assert bounded.directions is not None
-    founds = [plain]
-    for name, guess in guesses.items():
-        found = bounded.find(rows, guess)
-        np.testing.assert_array_equal(found.code, expected, f"bounds, guess: {name}")
-        founds.append(found)
+    founds = [plain, *(bounded.find(rows, guess) for guess in guesses.values())]
     true = distances[np.arange(len(rows)), expected]
     # Rounding is relative to the squares that are added up, those from the mean word.
     centre = words.mean(axis=0, dtype=np.float64)
     size = ((rows - centre) ** 2).sum(axis=1) + ((words - centre) ** 2).sum(axis=1).max()
-    for found in founds:
+    for name, found in zip(("without bounds", *guesses), founds, strict=True):
+        np.testing.assert_array_equal(found.code, expected, name)
         assert found.code.dtype == np.int32
         assert found.nearest.dtype == np.float32
         allowed = 4 * (words.shape[1] + 8) * 2.0**-24 * size + 1e-35
@@ -95,7 +91,6 @@ def ulps_apart(random):
 
 
 def collinear(random):
-    """Words on a line and rows on it and off it: one direction holds everything."""
     along = random.normal(size=30)
     words = np.linspace(-1, 1, 201)[:, None] * along
     rows = random.uniform(-1.1, 1.1, (100, 1)) * along
@@ -103,7 +98,6 @@ def collinear(random):
 
 
 def halfway(random):
-    """Rows in the middle of two words, up to rounding."""
     words = float32(random.normal(size=(100, 16)))
     return words[random.integers(0, 100, (200, 2))].mean(axis=1), words
 
@@ -120,13 +114,6 @@ def permuted(random):
     numbers = random.normal(size=12)
     words = np.array([random.permutation(numbers) for _ in range(200)])
     return np.repeat(random.normal(size=(50, 1)), 12, axis=1), words
-
-
-def one_giant_among_words(random):
-    """One far word makes every error estimate large, and the mean word useless."""
-    words = random.normal(size=(200, 8))
-    words[50] *= 1e6
-    return random.normal(size=(100, 8)), words
 
 
 def uneven_axes(random):
@@ -171,7 +158,11 @@ NAMED = {
     # Squares fall below the smallest float32.
     "tiny": scaled(300, 50, -25, -19, 1e-22),
     "subnormal": scaled(100, 50, -42, -42, 1e-42),
-    "one giant among words": one_giant_among_words,
+    # One far word makes every error estimate large, and the mean word useless.
+    "one giant": lambda r: (
+        r.normal(size=(99, 8)),
+        r.normal(size=(200, 8)) * 1e6 ** np.eye(200, 1),
+    ),
     "uneven axes": uneven_axes,
     "in a plane": in_a_plane,
 }
@@ -191,20 +182,17 @@ def test_bounds_are_bounds(family):
     """Products along the directions and of the remainders are never below the whole product."""
     rows, words = map(float32, family(np.random.default_rng(5)))
     search = WordSearch(words, skip=True)
-    centred = rows - search.centre
-    norms = (centred.astype(np.float64) ** 2).sum(axis=1)
+    centred, exact_words = rows - search.centre, search.words.astype(np.float64)
+    exact_rows, bound_words = centred.astype(np.float64), search.bound_words.astype(np.float64)
+    norms = (exact_rows**2).sum(axis=1)
     along = search._along(centred, float32(norms)).astype(np.float64)
-    bounds = along @ search.bound_words.T.astype(np.float64)
-    whole = centred.astype(np.float64) @ search.words.T.astype(np.float64)
+    bounds, whole = along @ bound_words.T, exact_rows @ exact_words.T
     # What the search allows for the rounding of rows along the directions.
     allowed = search.bound_error * np.sqrt(norms) * search.largest + 2.0**-120
     assert (bounds >= whole - allowed[:, None]).all()
     # What is left over after the directions is never underestimated.
     axes = np.linalg.qr(search.directions.astype(np.float64))[0]
-    for exact, left in (
-        (centred.astype(np.float64), along[:, -1]),
-        (search.words.astype(np.float64), search.bound_words[:, -1].astype(np.float64)),
-    ):
+    for exact, left in ((exact_rows, along[:, -1]), (exact_words, bound_words[:, -1])):
         remainder = np.linalg.norm(exact - exact @ axes @ axes.T, axis=1)
         # A float64 remainder has an error too, of the size of the whole.
         slack = 1e-13 * np.linalg.norm(exact, axis=1) + 2.0**-70
@@ -265,7 +253,6 @@ def test_bounds_are_used_where_they_pay(gravel):
 
 @pytest.mark.parametrize("skip", [True, False])
 def test_up_to_the_largest_norm(skip):
-    """Words on both sides of their mean 0, and descriptors as far as the limit lets them be."""
     top = np.float32(LARGEST)
     words = np.array([[-top], [top], [0]], dtype=np.float32)
     found = WordSearch(words, skip=skip).find(np.array([[-top], [top], [top / 4]], np.float32))

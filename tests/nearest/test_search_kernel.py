@@ -27,13 +27,7 @@ def integers(random, *shape):
     return random.integers(-3, 4, shape).astype(np.float32)
 
 
-def scores_of(rows, words):
-    """Scores of whole numbers, exact in float32: (n_words, n_rows) and the half norms."""
-    return words @ rows.T, (words**2).sum(axis=1) / 2
-
-
 def tuples(rows, words, half_norms, error=0.0):
-    """The arguments of the kernels, for data that need no centring."""
     errors = np.full(len(rows), error, dtype=np.float32)
     return Rows(rows, rows, errors), Words(words, half_norms, words)
 
@@ -70,19 +64,17 @@ def test_settle_decides_just_the_rows_that_are_open():
     second = np.array([1.0, 2.5], dtype=np.float32)
     # Wrong on purpose: an open row is decided again, a certain one is not.
     code = np.array([2, 2], dtype=np.int32)
-    settled = settle(*tuples(rows, words, half_norms, 0.1), best, second, code)
-    assert settled == 1
+    assert settle(*tuples(rows, words, half_norms, 0.1), best, second, code) == 1
     assert code.tolist() == [1, 2]
 
 
 def test_settle_looks_at_every_word_within_the_error(random):
     rows, words = integers(random, 40, 5), integers(random, 60, 5)
-    scores, half_norms = scores_of(rows, words)
-    scores = scores - half_norms[:, None]
+    half_norms = (words**2).sum(axis=1) / 2
+    scores = words @ rows.T - half_norms[:, None]
     best = scores.max(axis=0) + random.uniform(-0.5, 0.5, 40).astype(np.float32)
     code = np.full(40, -1, dtype=np.int32)
-    settled = settle(*tuples(rows, words, half_norms, 1.0), best, best, code)
-    assert settled == 40
+    assert settle(*tuples(rows, words, half_norms, 1.0), best, best, code) == 40
     np.testing.assert_array_equal(code, oracle.nearest(rows, words))
 
 
@@ -91,7 +83,7 @@ def test_settle_looks_at_every_word_within_the_error(random):
 )
 def test_bounds_however_loose_lead_to_the_nearest_word(random, n_words, looseness):
     rows, words = integers(random, 50, 6), integers(random, n_words, 6)
-    scores, half_norms = scores_of(rows, words)
+    scores, half_norms = words @ rows.T, (words**2).sum(axis=1) / 2
     bounds = scores + random.uniform(0, looseness, scores.shape).astype(np.float32)
     code = random.integers(0, n_words, 50).astype(np.int32)
     best = np.empty(50, dtype=np.float32)

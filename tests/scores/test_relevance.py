@@ -81,7 +81,6 @@ def test_an_uninformative_word_has_the_bias_of_a_likelihood_ratio():
     values = np.random.default_rng(5).beta(2, 30, size=(n, n_words))
     found = Relevance(floor=1e-9).begin(labels, n_classes).update(values)
     error = np.sqrt((n_classes - 1) / n_words) / n
-    # Correct to first order in 1 / n.
     assert abs(found - (n_classes - 1) / n) < 4 * error + 0.1 * (n_classes - 1) / n
 
 
