@@ -25,7 +25,6 @@ LABELLED = [n for n, e in BAGS.items() if e.__sklearn_tags__().target_tags.requi
 NEEDS_NO_FIT = ("hard", "hard, bare array", "soft")
 ANY = pytest.mark.parametrize("name", BAGS)
 TABLE = pytest.mark.parametrize("name", TABLES)
-IMAGED = pytest.mark.parametrize("name", IMAGES)
 
 
 def made_bags():
@@ -225,16 +224,11 @@ def test_columns_keep_their_names_through_pruning():
     assert coder.transform(DATA).columns.tolist() == ["word0036", "word0031", "word0034"]
 
 
-def images():
-    random = np.random.default_rng(2)
-    return [random.integers(0, 256, (40, 44)).astype(np.uint8) for _ in range(3)]
-
-
-@IMAGED
+@pytest.mark.parametrize("name", IMAGES)
 def test_images_become_bags_and_stay_unchanged(name):
-    given = images()
-    for one in given:
-        one.setflags(write=False)
+    values = np.random.default_rng(2).integers(0, 256, (3, 40, 44)).astype(np.uint8)
+    values.setflags(write=False)
+    given = list(values)
     estimator = clone(IMAGES[name])
     before = estimator.get_params()
     assert check_is_fitted(estimator) is None
