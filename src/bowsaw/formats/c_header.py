@@ -136,9 +136,6 @@ def write_c_header(
         file.write(text.encode("ascii"))
 
 
-# -- the text --------------------------------------------------------------------------------------
-
-
 def _template(name: str) -> str:
     return (Path(__file__).parent / "templates" / f"{name}.h").read_text("ascii")
 
@@ -238,9 +235,6 @@ def _classifier(model: LinearModel) -> str:
     )
 
 
-# -- names and literals ----------------------------------------------------------------------------
-
-
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise ParameterError(
@@ -285,9 +279,6 @@ def _c_text(value: str) -> str:
         for byte in value.encode("utf-8", "surrogateescape")
     )
     return f'"{escaped}"'
-
-
-# -- words in 8 bits -------------------------------------------------------------------------------
 
 
 class QuantizedWords(NamedTuple):

@@ -360,9 +360,6 @@ def _check_linear(model: LinearModel, last: Any, rooted: bool) -> None:
         )
 
 
-# -- files -----------------------------------------------------------------------------------------
-
-
 def save_classifier(
     classifier: Any,
     path: str | PathLike[str],

@@ -104,9 +104,6 @@ def write_matlab(codebook: Codebook, path: str | PathLike[str]) -> None:
         file.write(content.getbuffer()[_N_TEXT:])
 
 
-# -- version 5 -------------------------------------------------------------------------------------
-
-
 def _variables_of_5(
     source: ByteReader, order: str, limit: int
 ) -> Iterator[tuple[str, NDArray[Any] | str]]:
@@ -176,9 +173,6 @@ def _name(characters: bytes) -> str:
     if name and not _NAME.fullmatch(name):
         raise FormatError(f"a variable is called {printable(name)!r}: it is damaged")
     return name
-
-
-# -- version 4 -------------------------------------------------------------------------------------
 
 
 def _variables_of_4(source: ByteReader) -> Iterator[tuple[str, NDArray[Any] | str]]:

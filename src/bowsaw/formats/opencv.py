@@ -207,9 +207,6 @@ def _numbers(name: str, text: str, kind: str, count: int) -> NDArray[Any]:
         return values.astype(_TYPES[kind]) if kind in "fh" else values
 
 
-# -- YAML, XML and JSON ---------------------------------------------------------------------------
-
-
 def _yaml_nodes(text: str) -> Iterator[_Node]:
     """Scan by line: what begins without a space is a node of the file."""
     name = kind = ""

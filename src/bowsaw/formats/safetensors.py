@@ -109,9 +109,6 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# -- what our safetensors and .npz files share -----------------------------------------------------
-
-
 def codebook_arrays(codebook: Codebook) -> dict[str, NDArray[Any]]:
     """Return the arrays of a codebook as files hold them."""
     arrays: dict[str, NDArray[Any]] = {"words": codebook.words, "ids": codebook.ids}
