@@ -266,10 +266,6 @@ class PruningPath(Selector):
     refine : int, default=0
         Steps by which :func:`bowsaw.selection.descent.refine_words` moves the words of a size after
         the choice; the full codebook stays as it is.
-    coding : {"hard", "soft"}, default="hard"
-        How descriptors are coded.
-    sharpness : float, default=40.0
-        For soft coding.
     classifier : estimator or None, default=None
         Any scikit-learn classifier of histograms, cloned for every fold and stop; None for
         ``HistogramClassifier(C=4.0)``.
@@ -281,12 +277,8 @@ class PruningPath(Selector):
         A file that is written after every stop: a fit that was interrupted continues from it and
         gives the same words. Folds of the estimate have files of their own beside it. Remove them
         by ``bowsaw.checkpoint.remove_checkpoint`` when the result is saved.
-    random_state : int, RandomState or None, default=None
-        Draws swaps and folds.
-    n_jobs : int or None, default=-1
-        Threads; the result is the same for any number.
-    verbose : bool, default=False
-        Show progress on a terminal.
+    coding, sharpness, random_state, n_jobs, verbose
+        As in :class:`bowsaw.Selector`; the random state draws swaps and folds.
 
     Attributes
     ----------
@@ -307,12 +299,11 @@ class PruningPath(Selector):
     --------
     >>> import numpy as np
     >>> import bowsaw as bs
-    >>> from bowsaw.evaluation.path import PruningPath
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(20) % 2
     >>> bags = [rng.normal([3.0 * label, 0.0], 1.0, size=(30, 2)) for label in y]
     >>> book = bs.KMeansCodebook(8, random_state=0).fit(bags).codebook_
-    >>> path = PruningPath(codebook=book, sizes=[4, 2], cv=2, random_state=0).fit(bags, y)
+    >>> path = bs.PruningPath(codebook=book, sizes=[4, 2], cv=2, random_state=0).fit(bags, y)
     >>> path.sizes_, path.codebook_at(3).n_words
     ([8, 4, 2], 3)
     >>> path.recommend(max_loss=0.05).n_words
