@@ -42,17 +42,15 @@ N_WORDS = 9
 COUNTS = (14, 0, 1, 12, 20, 3)
 
 
-def corpus(n_dims=2, description=None):
-    """Bytes and a codebook in another unit, one empty bag, ids in no order: two dimensions, so
-    that every way of inferring can do it."""
+def corpus():
+    """Bytes and a codebook in another unit, one empty bag, ids in no order, two dimensions."""
     random = np.random.default_rng(3)
-    values = random.integers(0, 256, (sum(COUNTS), n_dims)).astype(np.uint8)
+    values = random.integers(0, 256, (sum(COUNTS), 2)).astype(np.uint8)
     offsets = np.concatenate([[0], np.cumsum(COUNTS)])
     ids = random.permutation(60)[:N_WORDS] + 7
-    return (
-        bs.Codebook(random.random((N_WORDS, n_dims)) * 4, ids, scale=4, description={"name": "a"}),
-        bs.Bags(values, offsets, scale=256, description={"name": "a"}),
-    )
+    about = {"description": {"name": "a"}}
+    book = bs.Codebook(random.random((N_WORDS, 2)) * 4, ids, scale=4, **about)
+    return book, bs.Bags(values, offsets, scale=256, **about)
 
 
 BOOK, BAGS = corpus()
@@ -106,17 +104,21 @@ def assert_sound(state):
     np.testing.assert_allclose(state.histograms.sum(axis=1), FILLED, rtol=0, atol=2e-6)
 
 
+def assert_unchanged_but(state, kept, histograms):
+    """`changed` names every column whose word or content is not that of before, to the bit."""
+    changed = state.changed.tolist()
+    assert changed == sorted(set(changed) & set(range(state.n_kept)))
+    same = sorted(set(range(state.n_kept)) - set(changed))
+    assert state.kept[same].tolist() == kept[same].tolist()
+    assert (state.histograms[:, same] == histograms[:, same]).all()
+
+
 def shown(state):
     """Everything that a state shows, for comparison to the bit."""
     bound = state.bound()
-    return (
-        state.kept.tolist(),
-        state.changed.tolist(),
-        state.histograms.tobytes(),
-        state.variance().tobytes(),
-        None if bound is None else bound.tobytes(),
-        state.fidelity(),
-    )
+    arrays = (state.histograms, state.variance(), np.zeros(0) if bound is None else bound)
+    kept, changed = state.kept.tolist(), state.changed.tolist()
+    return kept, changed, [array.tobytes() for array in arrays], state.fidelity()
 
 
 @ANY
@@ -126,6 +128,9 @@ def test_at_first_all_words_are_kept_and_the_histograms_are_those_of_coding(name
     assert (state.n_bags, state.n_kept) == (len(BAGS), N_WORDS)
     assert state.codebook is BOOK
     assert_sound(state)
+    assert repr(state) == f"{type(state).__name__}(9 of 9 words kept, {len(BAGS)} bags)"
+    assert state.n_bytes >= state.histograms.nbytes
+    assert state.copy().reset(IDS[[2, 0, 1]]).pruned_codebook() == BOOK.only(IDS[:3])
     if STATES[name].get("coding") != "soft":
         np.testing.assert_array_equal(state.histograms, coded(name, BOOK))
     else:
@@ -173,15 +178,6 @@ def test_permuting_the_words_of_the_codebook_permutes_the_result(name, state):
         assert_same(other.swap(*move), state.swap(*move), atol)
 
 
-@ANY
-def test_a_state_tells_what_it_is(state):
-    state.reset(IDS[:3])
-    assert repr(state) == f"{type(state).__name__}(3 of {N_WORDS} words kept, {len(BAGS)} bags)"
-    assert state.n_bytes >= state.histograms.nbytes
-    assert state.pruned_codebook() == BOOK.only(IDS[:3])
-    assert state.reset(IDS[[2, 0, 1]]).pruned_codebook() == BOOK.only(IDS[:3])
-
-
 # Of words 0 to 5 in columns 0 to 5: who goes, who comes, and the columns after that.
 SLOTS = [
     ([1], [], [0, 5, 2, 3, 4]),  # the last column moves into the hole
@@ -208,21 +204,16 @@ def test_columns_move_into_holes_or_are_added_at_the_end(state):
 
 @ANY
 def test_after_a_thousand_moves_it_is_as_from_scratch(name, state):
-    # `changed` names every column whose word or content is not that of before, to the bit.
     random = np.random.default_rng(11)
     fresh, sizes = state.copy(), set()
     # Voronoi computes every pruned word again, which is slow and cannot go wrong gradually.
     for step in range(200 if name == "voronoi" else 1000):
-        before, kept = state.histograms.copy(), state.kept.tolist()
+        before, kept = state.histograms.copy(), state.kept
         out, in_ = any_move(random, state)
         state.swap(out, in_)
         sizes.add(state.n_kept)
-        now, changed = state.kept.tolist(), state.changed.tolist()
-        assert now == after_swap(kept, out, in_)
-        assert changed == sorted(set(changed) & set(range(state.n_kept)))
-        same = sorted(set(range(state.n_kept)) - set(changed))
-        assert [now[column] for column in same] == [kept[column] for column in same]
-        assert (state.histograms[:, same] == before[:, same]).all()
+        assert state.kept.tolist() == after_swap(kept.tolist(), out, in_)
+        assert_unchanged_but(state, kept, before)
         if step % 20 == 19:
             assert_sound(state)
             assert_same(state, fresh.reset(state.kept))
@@ -239,17 +230,12 @@ def test_a_swap_that_is_undone_never_was(state):
         before, kept = state.histograms.copy(), state.kept
         for move in (any_move(random, state), any_move(random, state, most=2)):
             state.swap(*move)
-            after, words = state.histograms.copy(), state.kept.tolist()
+            after, words = state.histograms.copy(), state.kept
             assert state.undo() is state
             assert state.kept.tolist() == kept.tolist()
             assert state.histograms.tobytes() == before.tobytes()
             assert state.variance().tobytes() == twin.variance().tobytes()
-            # What changed, against the state after the swap.
-            changed = state.changed.tolist()
-            assert changed == sorted(set(changed) & set(range(state.n_kept)))
-            same = sorted(set(range(state.n_kept)) - set(changed))
-            assert [kept[column] for column in same] == [words[column] for column in same]
-            assert (before[:, same] == after[:, same]).all()
+            assert_unchanged_but(state, words, after)
         move = any_move(random, state, most=2 if step % 2 else 4)
         if step % 3 == 0:
             # As many in as out, as searches do.
@@ -262,16 +248,12 @@ def test_a_swap_that_is_undone_never_was(state):
 
 @ANY
 def test_only_a_swap_can_be_undone_and_only_once(state):
-    pasts = [
-        lambda: state.copy(),
-        lambda: state.copy().reset(IDS[:5]),
-        lambda: state.copy().swap(IDS[[1]], []).reset(IDS[:5]),
-        lambda: state.copy().swap(IDS[[1]], []).undo(),
-        lambda: state.copy().swap(IDS[[1]], []).copy(),
-        lambda: state.copy().swap(IDS[[1]], []).without(IDS[[0]]),
-    ]
-    for past in pasts:
-        moved = past()
+    def swapped():
+        return state.copy().swap(IDS[[1]], [])
+
+    pasts = [state.copy(), state.copy().reset(IDS[:5]), swapped().reset(IDS[:5])]
+    pasts += [swapped().undo(), swapped().copy(), swapped().without(IDS[[0]])]
+    for moved in pasts:
         before = shown(moved)
         with pytest.raises(ParameterError, match=r"there is no swap to undo .* Swap first"):
             moved.undo()
@@ -279,18 +261,12 @@ def test_only_a_swap_can_be_undone_and_only_once(state):
 
 
 @ANY
-def test_a_refused_swap_leaves_the_one_before_to_be_undone(state):
-    before = state.reset(IDS[:5]).copy()
+def test_a_refused_swap_or_an_interrupted_undo_leaves_the_state_of_before(state):
+    before = state.reset(IDS[:6]).copy()
     state.swap(IDS[[1]], IDS[[8]])
     with pytest.raises(ParameterError):
         state.swap(IDS[[1]], [])
     assert_same(state.undo(), before, atol=0)
-
-
-@ANY
-def test_an_undo_that_is_interrupted_leaves_the_state_of_before_the_swap(state):
-    state.reset(IDS[:6])
-    before = state.copy()
     state.swap(IDS[[4, 1]], IDS[[8, 7]])
 
     def interrupted():
@@ -304,20 +280,15 @@ def test_an_undo_that_is_interrupted_leaves_the_state_of_before_the_swap(state):
 
 
 @ANY
-def test_pruning_twice_is_pruning_both(state):
+def test_without_and_only_return_copies_and_leave_the_state_as_it_was(state):
     # Identity 2 for soft coding. It holds for all: nothing is inferred from altered histograms.
     twice = state.without(IDS[[2, 6]]).without(IDS[[0, 8, 4]])
     assert_same(twice, state.without(IDS[[8, 4, 6, 0, 2]]))
-
-
-@ANY
-def test_without_and_only_return_copies_and_leave_the_state_as_it_was(state):
     state.reset(IDS[[3, 8, 0, 5, 7, 2]])
     before = shown(state)
-    without = state.without(IDS[[0, 7]])
+    without, only = state.without(IDS[[0, 7]]), state.only(IDS[[1, 8]])
     assert type(without) is type(state)
     assert without.kept.tolist() == IDS[[3, 8, 5, 2]].tolist()
-    only = state.only(IDS[[1, 8]])
     assert only.kept.tolist() == IDS[[1, 8]].tolist()
     assert state.without([]).kept.tolist() == state.kept.tolist()
     for other in (without, only):
@@ -347,38 +318,36 @@ def test_copies_move_by_themselves(name, state):
 @ANY
 def test_a_pickled_state_moves_as_before(state):
     state.reset(IDS[:6])
-    for way in (copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))):
-        other = way(state)
+    move = IDS[[0, 3]], IDS[[8]]
+    for other in (copy.deepcopy(state), pickle.loads(pickle.dumps(state))):
         assert shown(other) == shown(state)
-        move = IDS[[0, 3]], IDS[[8]]
         assert shown(other.swap(*move)) == shown(state.copy().swap(*move))
 
 
-UNKNOWN = 6
-BAD_MOVES = {
-    "reset to no word": (lambda s: s.reset([]), "names no word"),
-    "reset to an unknown word": (lambda s: s.reset([IDS[0], UNKNOWN]), "word 6 is not in the"),
-    "reset to a word twice": (lambda s: s.reset(IDS[[0, 1, 0]]), "names a word twice"),
-    "reset to floats": (lambda s: s.reset([1.0, 2.0]), "must be a list of integers"),
-    "reset to one number": (lambda s: s.reset(int(IDS[0])), "must be a list of integers"),
-    "only no word": (lambda s: s.only([]), "names no word"),
-    "without any word": (lambda s: s.without(s.kept), "names no word"),
-    "without a pruned word": (lambda s: s.without(IDS[[8]]), "is not kept, so it cannot be pruned"),
-    "let all go": (lambda s: s.swap(s.kept), "remove names all 4 kept words"),
-    "let an unknown word go": (lambda s: s.swap([UNKNOWN]), "word 6 is not in the codebook"),
-    "let a word go twice": (lambda s: s.swap(IDS[[0, 0]], IDS[[8, 7]]), "names a word twice"),
-    "let a pruned word go": (lambda s: s.swap(IDS[[0, 8]]), "is not kept, so it cannot be removed"),
-    "let a kept word come": (lambda s: s.swap([], IDS[[8, 0]]), "is kept already, so it cannot"),
-    "let a kept word go and come": (lambda s: s.swap(IDS[[0]], IDS[[0]]), "is kept already"),
-    "let floats come": (lambda s: s.swap([], [8.0]), "must be a list of integers"),
-}
+BAD_MOVES = [
+    (lambda s: s.reset([]), "names no word"),
+    (lambda s: s.reset([IDS[0], 6]), "word 6 is not in the"),
+    (lambda s: s.reset(IDS[[0, 1, 0]]), "names a word twice"),
+    (lambda s: s.reset([1.0, 2.0]), "must be a list of integers"),
+    (lambda s: s.reset(int(IDS[0])), "must be a list of integers"),
+    (lambda s: s.only([]), "names no word"),
+    (lambda s: s.without(s.kept), "names no word"),
+    (lambda s: s.without(IDS[[8]]), "is not kept, so it cannot be pruned"),
+    (lambda s: s.swap(s.kept), "remove names all 4 kept words"),
+    (lambda s: s.swap([6]), "word 6 is not in the codebook"),
+    (lambda s: s.swap(IDS[[0, 0]], IDS[[8, 7]]), "names a word twice"),
+    (lambda s: s.swap(IDS[[0, 8]]), "is not kept, so it cannot be removed"),
+    (lambda s: s.swap([], IDS[[8, 0]]), "is kept already, so it cannot"),
+    (lambda s: s.swap(IDS[[0]], IDS[[0]]), "is kept already"),
+    (lambda s: s.swap([], [8.0]), "must be a list of integers"),
+]
 
 
 @ANY
 def test_a_bad_move_is_refused_and_changes_nothing(state):
     state.reset(IDS[:5]).swap(IDS[[4]], [])
     before = shown(state)
-    for move, problem in BAD_MOVES.values():
+    for move, problem in BAD_MOVES:
         with pytest.raises(ParameterError, match=problem) as caught:
             move(state)
         assert "\n" not in str(caught.value)
@@ -411,45 +380,32 @@ def test_a_move_that_is_interrupted_leaves_the_state_as_it_was(state, monkeypatc
 
 
 @ANY
-def test_bags_of_another_descriptor_are_refused(name):
+def test_bags_of_another_descriptor_or_of_no_numbers_are_refused(name):
     others = bs.Bags(BAGS.values, BAGS.offsets, scale=256, description={"name": "b"})
     with pytest.raises(MismatchError, match=r"trained on descriptors .*, the bags hold"):
         made(name, bags=others)
-
-
-@ANY
-def test_bags_on_disk_that_are_not_numbers_are_refused(name):
-    # They are not read through when they are opened, so that a state is the first to see them.
+    # Bags on disk are not read through when they are opened: a state is the first to see them.
     for value in (np.nan, np.inf, 1e30):
         rows = np.array([[0.5, 0.5], [0.5, value], [0.1, 0.2]], np.float32)
-        bags = bs.Bags.from_pieces([rows], [0], [0], [3])
         with pytest.raises(DataError, match="descriptors must lie within"):
-            made(name, bags=bags)
+            made(name, bags=bs.Bags.from_pieces([rows], [0], [0], [3]))
 
 
 @ANY
-def test_variance_is_that_of_approximations_alone(state):
+def test_variance_is_that_of_approximations_and_the_bound_that_of_exact_states(state):
     assert not state.variance().any()
-    state.reset(IDS[[2, 8, 5, 7]])
-    variance = state.variance()
-    assert variance.shape == (len(BAGS), 4)
-    assert variance.dtype == np.float64
+    variance = state.copy().reset(IDS[[2, 8, 5, 7]]).variance()
+    assert (variance.shape, variance.dtype) == ((len(BAGS), 4), np.float64)
     assert (variance >= 0).all()
     assert not variance[~FILLED].any()
     assert variance.any() != state.is_exact
-
-
-@ANY
-def test_the_bound_is_that_of_exact_states_alone_and_it_is_one(state):
     random = np.random.default_rng(14)
     for _ in range(20):
-        state.swap(*any_move(random, state))
-        bound = state.bound()
+        bound = state.swap(*any_move(random, state)).bound()
         if not state.is_exact:
             assert bound is None
             continue
-        assert bound.shape == (len(BAGS),)
-        assert bound.dtype == np.float64
+        assert (bound.shape, bound.dtype) == ((len(BAGS),), np.float64)
         assert (bound[FILLED] >= 0).all()
         assert not bound[~FILLED].any()
         errors = np.abs(state.histograms - state.recode(BAGS)).sum(axis=1)
@@ -457,10 +413,13 @@ def test_the_bound_is_that_of_exact_states_alone_and_it_is_one(state):
 
 
 @ANY
-def test_the_certificate_is_the_distance_to_coding_anew(state):
+def test_the_certificate_is_the_distance_to_coding_with_the_pruned_codebook(name, state):
     state.reset(IDS[[7, 0, 5, 3, 8]])
+    order = np.argsort(np.argsort([7, 0, 5, 3, 8]))
+    recoded = state.recode(BAGS)
+    np.testing.assert_array_equal(recoded, coded(name, state.pruned_codebook())[:, order])
     found = state.fidelity()
-    errors = np.abs(state.histograms.astype(np.float64) - state.recode(BAGS)).sum(axis=1)[FILLED]
+    errors = np.abs(state.histograms.astype(np.float64) - recoded).sum(axis=1)[FILLED]
     assert found.n_bags == FILLED.sum()
     assert found.mean == pytest.approx(errors.mean(), abs=1e-15)
     assert found.worst == errors.max()
@@ -470,23 +429,10 @@ def test_the_certificate_is_the_distance_to_coding_anew(state):
     else:
         assert found.worst > 0
         assert (found.allowed, found.holds) == (None, None)
-    assert json.loads(json.dumps(found.record())) == {
-        "n_bags": found.n_bags,
-        "mean": found.mean,
-        "worst": found.worst,
-        "allowed": found.allowed,
-        "holds": found.holds,
-    }
+    names = ("n_bags", "mean", "worst", "allowed", "holds")
+    record = json.loads(json.dumps(found.record()))
+    assert record == {name: getattr(found, name) for name in names}
     assert f"{found.n_bags} bags" in str(found)
-
-
-@ANY
-def test_coding_anew_is_coding_with_the_pruned_codebook(name, state):
-    state.reset(IDS[[7, 0, 5, 3, 8]])
-    order = np.argsort(np.argsort([7, 0, 5, 3, 8]))
-    np.testing.assert_array_equal(
-        state.recode(BAGS), coded(name, state.pruned_codebook())[:, order]
-    )
 
 
 @ANY

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import tracemalloc
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,19 +92,14 @@ def test_only_some_descriptors_lose_their_near_words(storage, monkeypatch):
     rows = (random.random((200, 8)) * 0.2 + heap).astype(np.float32)
     words = (random.random((12, 8)) * 0.2 + (np.arange(12) < 6)[:, None]).astype(np.float32)
     bags = Bags(rows, [0, 3, 3, 5, 100, 101, 140, 200])
-    states = [
-        SoftState(Codebook(words), bags, sharpness=200, storage=storage, n_jobs=jobs).swap(
-            remove=np.arange(6)
-        )
-        for jobs in (1, 3)
-    ]
+    how = {"sharpness": 200, "storage": storage}
+    states = [SoftState(Codebook(words), bags, n_jobs=n, **how) for n in (1, 3)]
+    for state in states:
+        state.swap(remove=np.arange(6))
     assert_within_bound(states[0], bags)
-    np.testing.assert_array_equal(states[0]._n_recoded, [heap[bag].sum() for bag in slices(bags)])
+    n_lost = [heap[a:b].sum() for a, b in pairwise(bags.offsets)]
+    np.testing.assert_array_equal(states[0]._n_recoded, n_lost)
     np.testing.assert_array_equal(states[0].histograms, states[1].histograms)
-
-
-def slices(bags):
-    return [slice(a, b) for a, b in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -237,14 +233,15 @@ def test_a_disk_that_is_too_small_is_refused_and_left_clean(tmp_path, monkeypatc
     def full(*arguments):
         raise OSError(errno.ENOSPC, "no space left")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "posix_fallocate", full, raising=False)
-        with pytest.raises(SpaceError, match="disk is full"):
-            SoftState(book, bags, max_bytes=0, folder=tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=need - 1))
-        with pytest.raises(SpaceError, match=rf"needs {need} bytes on disk.*has {need - 1} free"):
-            SoftState(book, bags, max_bytes=0, folder=tmp_path)
+    small = rf"needs {need} bytes on disk.*has {need - 1} free"
+    for where, name, function, problem in (
+        (os, "posix_fallocate", full, "disk is full"),
+        (shutil, "disk_usage", lambda path: SimpleNamespace(free=need - 1), small),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, function, raising=False)
+            with pytest.raises(SpaceError, match=problem):
+                SoftState(book, bags, max_bytes=0, folder=tmp_path)
     with pytest.raises(ParameterError, match="folder must be an existing folder"):
         SoftState(book, bags, max_bytes=0, folder=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
@@ -268,11 +265,8 @@ def test_the_build_takes_two_bytes_an_entry_and_a_tenth():
 
 
 def test_a_packed_weight_means_the_same_in_plain_python_and_in_a_kernel():
-    # Adding one word's weights to empty totals shows what the kernel takes the codes for.
-    codes = np.arange(2**16, dtype=np.uint16)[None]
-    high, low = np.zeros(2**16), np.zeros(2**16)
-    add_columns(codes, np.array([0]), 1.0, 0, high, low)
-    expected = np.array([weight(code) for code in codes[0]], dtype=np.float64)
-    np.testing.assert_array_equal(high, expected)
+    codes = np.arange(2**16, dtype=np.uint16)
+    expected = np.array([weight(code) for code in codes], dtype=np.float64)
+    np.testing.assert_array_equal(unpacked(codes), expected)
     assert (expected[0], weight(0.25)) == (2.0**-63, 0.25)
     assert (np.diff(expected) > 0).all()

@@ -101,27 +101,24 @@ def test_columns_are_where_the_twin_has_them(seed):
 
 def test_changed_names_columns_that_moved_into_holes():
     state = Toy().reset(IDS[:6])
-    state.swap(remove=IDS[[1]])
+    assert state.swap(remove=IDS[[1]]).changed.tolist() == [1]
     assert state.kept.tolist() == IDS[[0, 5, 2, 3, 4]].tolist()
-    assert state.changed.tolist() == [1]
-    state.swap(remove=IDS[[4]])
-    assert state.changed.tolist() == []
-    state.swap(add=IDS[[6]])
-    assert state.changed.tolist() == [4]
-    state.reset()
-    assert state.changed.tolist() == list(range(8))
+    assert state.swap(remove=IDS[[4]]).changed.tolist() == []
+    assert state.swap(add=IDS[[6]]).changed.tolist() == [4]
+    assert state.reset().changed.tolist() == list(range(8))
 
 
 def test_messages_name_the_word_and_how_many_are_kept():
     state = Toy().reset(IDS[:3])
-    with pytest.raises(ParameterError, match=r"^word 5 is not kept.*\(3 of 8 words are kept\)\.$"):
-        state.swap(remove=[40, 5])
-    with pytest.raises(ParameterError, match=r"^word 7 is kept already.*\(3 of 8 words are kept"):
-        state.swap(add=[5, 7])
+    for remove, add, problem in (
+        ([40, 5], [], r"^word 5 is not kept.*\(3 of 8 words are kept\)\.$"),
+        ([], [5, 7], r"^word 7 is kept already.*\(3 of 8 words are kept"),
+        (state.kept, [], r"names all 3 kept words, .* Keep a word"),
+    ):
+        with pytest.raises(ParameterError, match=problem):
+            state.swap(remove, add)
     with pytest.raises(ParameterError, match=r"^word 5 is not kept, so it cannot be pruned"):
         state.without([5])
-    with pytest.raises(ParameterError, match=r"names all 3 kept words, .* Keep a word"):
-        state.swap(remove=state.kept)
     assert state.moves == []
     assert_shows(state, IDS[:3])
 
@@ -137,16 +134,13 @@ def test_memory_counts_arrays_once_and_mapped_ones_not_at_all(tmp_path):
     assert state.n_bytes == 2 * own
 
 
-def test_fidelity_is_the_mean_and_worst_distance_of_bags_with_descriptors():
+def test_fidelity_is_the_distance_of_bags_with_descriptors_and_whether_the_bound_holds():
     # The second bag is empty, so that its error does not count.
-    found = Toy(off=[0.5, 9.0, -0.25, 0.0]).fidelity()
+    off = [0.5, 9.0, -0.25, 0.0]
+    found = Toy(off=off).fidelity()
     assert found == Fidelity(3, pytest.approx(0.25), pytest.approx(0.5), None)
     assert found.holds is None
     assert str(found) == "L1 error 0.25 on average, 0.5 at worst, 3 bags; an approximation"
-
-
-def test_a_promise_that_holds_and_one_that_does_not():
-    off = [0.5, 0.0, 0.25, 0.0]
     kept = Toy(off=off, bounds=np.full(4, 0.51)).fidelity()
     assert kept.holds is True
     assert kept.allowed == pytest.approx(0.51, abs=1e-6)
@@ -170,14 +164,11 @@ def test_a_sample_is_drawn_without_repetition_and_by_the_seed_alone():
     assert state.fidelity(50).n_bags == 3
 
 
-@pytest.mark.parametrize("sample", [0, -3, 2.5, True, "all", None])
-def test_a_sample_is_a_whole_number_above_zero(sample):
-    with pytest.raises(ParameterError, match="sample must be an integer of at least 1; got"):
-        Toy().fidelity(sample)
-
-
-def test_fidelity_needs_descriptors():
+def test_fidelity_needs_descriptors_and_a_sample_of_at_least_one():
     with pytest.raises(DataError, match=r"made from histograms alone\. Make it with whatif"):
         Toy(bags=None).fidelity()
     with pytest.raises(DataError, match="all are empty"):
         Toy(bags=Bags.from_list([[], [], [], []])).fidelity()
+    for sample in (0, -3, 2.5, True, "all", None):
+        with pytest.raises(ParameterError, match="sample must be an integer of at least 1; got"):
+            Toy().fidelity(sample)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles import transfer as oracle
+from tests.oracles.slots import any_move
 
 from bowsaw.codebook import Codebook
 from bowsaw.inference import transfer
@@ -37,16 +38,6 @@ def expected_matrix(policy, words, full, kept, neighbours):
         return oracle.sequential(words, mass, kept, neighbours)
     twin = oracle.chain if policy == "chain" else oracle.nearest_surviving
     return twin(words, kept, neighbours)
-
-
-def random_move(random, state, most=4):
-    """Ids to remove and to add, in numbers that may differ, so that a word is left."""
-    n_words, kept = state.codebook.n_words, state.kept
-    pruned = np.setdiff1d(state.codebook.ids, kept)
-    n_in = int(random.integers(0, min(most, len(pruned)) + 1))
-    n_out = int(random.integers(0, min(most, len(kept) - (n_in == 0)) + 1))
-    assert len(kept) + len(pruned) == n_words
-    return random.choice(kept, n_out, replace=False), random.choice(pruned, n_in, replace=False)
 
 
 @settings(max_examples=40)
@@ -84,7 +75,7 @@ def test_short_lists_change_nothing(policy, listed, monkeypatch):
     random = np.random.default_rng(listed)
     state, words, full = made(random, 40, policy=policy)
     for _ in range(30):
-        state.swap(*random_move(random, state))
+        state.swap(*any_move(random, state))
         kept = state.kept
         expected = expected_matrix(policy, words, full, kept, 5)
         np.testing.assert_allclose(state.transfer_matrix().toarray(), expected, atol=1e-12)
@@ -133,11 +124,9 @@ def test_a_closed_class_gives_to_its_nearest_survivor():
 
 
 def test_a_class_that_walks_hardly_ever_leave_loses_nothing():
-    # Gaps grow by 1.7, so the three nearest of a word are two below it and one above. A walk climbs
-    # by one word with chance 1/3 and falls by 1.5 on average with chance 2/3, so from the bottom it
-    # gets to word 59 before it falls back with a chance near 2.4^-59, 4e-23: a linear solver sees
-    # a singular matrix, and the class counts as closed. A walk climbs one word at a time, so it
-    # meets word 59 and never word 60.
+    # Gaps grow by 1.7, so the three nearest of a word are two below it and one above. A walk gets
+    # from the bottom to word 59 with a chance near 2.4^-59: a linear solver sees a singular matrix,
+    # and the class counts as closed. It climbs one word at a time, so it never meets word 60.
     gaps = 1.7 ** np.arange(60)
     words = np.concatenate([[0], np.cumsum(gaps)]).astype(np.float32)[:, None]
     assert sorted(oracle.others_by_distance(words)[30][:3]) == [28, 29, 31]
@@ -169,6 +158,3 @@ def test_variance_is_proposition_1(policy):
     expected = oracle.variance(full, state.transfer_matrix().toarray(), counts)
     assert expected.any()
     np.testing.assert_allclose(state.variance(), expected, atol=1e-12)
-
-
-# -- refusals --------------------------------------------------------------------------------------

@@ -114,8 +114,6 @@ def test_sigma_is_in_unit_norm_units_and_estimated_from_bags():
 def test_what_cannot_be_integrated_is_refused():
     with pytest.raises(ParameterError, match=r"at most 3 dimensions; the words have 4\. Use 'gaus"):
         VoronoiState(Codebook(np.eye(4)), np.eye(4), sigma=1)
-    with pytest.raises(DataError, match="Give sigma, bags or learn_from"):
-        VoronoiState(Codebook(np.eye(2)), np.eye(2))
     with pytest.raises(DataError, match="no descriptor differs from its nearest word"):
         VoronoiState(Codebook(np.eye(2)), np.eye(2), bags=Bags(np.eye(2), [0, 1, 2]))
     with pytest.raises(ParameterError, match="sigma is too large"):

@@ -78,6 +78,10 @@ def test_options_come_to_the_state():
     assert whatif(BOOK, BAGS, transfer="empirical", n_samples=2).n_samples.max() == 2
     soft = whatif(BOOK, BAGS, coding="soft", sharpness=7, storage="float64", max_bytes=0)
     assert (soft.sharpness, soft.storage, soft.on_disk) == (7.0, "float64", True)
+    assert check_transfer("hard", "exact", n_ranked=None) == {"n_ranked": None}
+    found = check_transfer("hard", "empirical", n_samples=np.int64(3), smoothing=2)
+    assert found == {"n_samples": 3, "smoothing": 2.0}
+    assert type(found["n_samples"]) is int
 
 
 @pytest.mark.parametrize(
@@ -97,29 +101,30 @@ def test_options_come_to_the_state():
     ],
 )
 def test_options_make_a_difference_and_are_repeatable(transfer, one, other):
-    states = [
-        whatif(BOOK, BAGS, transfer=transfer, **options).reset(IDS[[5, 1, 7]])
-        for options in (one, other, one, other)
-    ]
-    assert_same(states[0], states[2])
-    assert_same(states[1], states[3])
-    assert not np.array_equal(states[0].histograms, states[1].histograms)
+    options = (one, other, one, other)
+    made = [whatif(BOOK, BAGS, transfer=transfer, **o).reset(IDS[[5, 1, 7]]) for o in options]
+    assert_same(made[0], made[2])
+    assert_same(made[1], made[3])
+    assert not np.array_equal(made[0].histograms, made[1].histograms)
 
 
-@WAYS
-def test_an_option_of_another_way_is_refused_and_its_own_are_named(coding, transfer):
-    own = {
-        ("hard", "exact"): "n_ranked, max_bytes",
-        ("hard", "uniform"): "neighbours, policy",
-        ("hard", "voronoi"): "sigma",
-        ("hard", "gaussian"): "n_samples, sigma, covariance, learn_from, smoothing",
-        ("hard", "empirical"): "n_samples, learn_from, smoothing",
-        ("soft", "exact"): "sharpness, storage, max_bytes, folder",
-    }
+OWN = [
+    *("n_ranked, max_bytes", "neighbours, policy", "sigma"),
+    "n_samples, sigma, covariance, learn_from, smoothing",
+    *("n_samples, learn_from, smoothing", "sharpness, storage, max_bytes, folder"),
+]
+
+
+@pytest.mark.parametrize(("way", "own"), list(zip(STATES, OWN, strict=True)))
+def test_an_option_of_another_way_is_refused_and_its_own_are_named(way, own):
+    coding, transfer = way
     for name in ("polixy", "full", "self", *(["sharpness"] if coding == "hard" else [])):
         problem = f"{name} is not an option of {coding} coding with transfer='{transfer}'; it has "
-        with pytest.raises(ParameterError, match=problem + own[coding, transfer]):
+        with pytest.raises(ParameterError, match=problem + own):
             whatif(BOOK, BAGS, coding=coding, transfer=transfer, **{name: 3})
+    for n_jobs in (0, 1.5, "two", True):
+        with pytest.raises(ParameterError, match="n_jobs must be"):
+            whatif(BOOK, BAGS, coding=coding, transfer=transfer, n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +137,7 @@ def test_an_option_of_another_way_is_refused_and_its_own_are_named(coding, trans
         ("voronoi", "sigma", [0, -1, np.nan, np.inf, "1"]),
         ("gaussian", "covariance", ["full"]),
         ("gaussian", "n_samples", [0, 2.5, True, None]),
+        ("gaussian", "random_state", [-1]),
         ("empirical", "smoothing", [-1, np.nan]),
         ("soft", "sharpness", [0, -1.0, np.nan, np.inf, "auto", None]),
         ("soft", "storage", ["float16", "disk", "auto"]),
@@ -145,22 +151,8 @@ def test_values_out_of_range_are_refused_without_building(transfer, option, valu
             check_transfer(*way, **{option: value})
         with pytest.raises(ParameterError, match=f"^{option} must be"):
             whatif(BOOK, BAGS, coding=way[0], transfer=way[1], **{option: value})
-
-
-def test_checked_options_are_plain_values():
-    assert check_transfer("hard", "exact", n_ranked=None) == {"n_ranked": None}
-    found = check_transfer("hard", "empirical", n_samples=np.int64(3), smoothing=2)
-    assert found == {"n_samples": 3, "smoothing": 2.0}
-    assert type(found["n_samples"]) is int
-    with pytest.raises(ParameterError, match="random_state must be an integer of at least 0"):
-        check_transfer("hard", "gaussian", random_state=-1)
-
-
-@pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
-def test_a_wrong_number_of_threads_is_refused(n_jobs):
-    for coding, transfer in STATES:
-        with pytest.raises(ParameterError, match="n_jobs must be"):
-            whatif(BOOK, BAGS, coding=coding, transfer=transfer, n_jobs=n_jobs)
+    with pytest.raises(ParameterError, match="has no use with covariance='shared'"):
+        whatif(BOOK, BAGS, sigma=1, transfer="gaussian", covariance="shared")
 
 
 @pytest.mark.parametrize(
@@ -189,44 +181,43 @@ def test_histograms_are_enough(options):
         alone.fidelity()
 
 
-def test_what_histograms_do_not_show_is_asked_for():
-    for options in ({"transfer": "voronoi"}, {"transfer": "gaussian"}):
-        with pytest.raises(DataError, match="Give sigma, bags or learn_from"):
-            whatif(BOOK, histograms=FULL, **options)
-    shared = {"transfer": "gaussian", "covariance": "shared"}
-    with pytest.raises(DataError, match="bags or learn_from"):
-        whatif(BOOK, histograms=FULL, **shared)
-    with pytest.raises(ParameterError, match="has no use with covariance='shared'"):
-        whatif(BOOK, BAGS, sigma=1, **shared)
-    with pytest.raises(DataError, match="Give bags or learn_from, or use transfer='uniform'"):
-        whatif(BOOK, histograms=FULL, transfer="empirical")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"transfer": "voronoi"}, "Give sigma, bags or learn_from"),
+        ({"transfer": "gaussian"}, "Give sigma, bags or learn_from"),
+        ({"transfer": "gaussian", "covariance": "shared"}, "bags or learn_from"),
+        ({"transfer": "empirical"}, "Give bags or learn_from, or use transfer='uniform'"),
+    ],
+)
+def test_what_histograms_do_not_show_is_asked_for(options, problem):
+    with pytest.raises(DataError, match=problem):
+        whatif(BOOK, histograms=FULL, **options)
+
+
+MISFIT = "n_descriptors must be 4 integers"
 
 
 @pytest.mark.parametrize(
-    ("histograms", "problem"),
+    ("options", "problem"),
     [
-        (FULL[:, :-1], r"\(n_bags, n_words\) with 12 columns.*got shape \(4, 11\)"),
-        (FULL[0], r"with 12 columns.*got shape \(12,\)"),
-        (FULL * 20, r"must sum to 1 .*row 0 sums to 20\. Divide"),
-        (-FULL, "must be finite and not negative"),
-        (np.where(FULL > 0.2, np.nan, FULL), "must be finite and not negative"),
-        (FULL.astype(str), "histograms must be numeric"),
-        ([[1.0], [0.5, 0.5]], "histograms must have rows of equal length"),
+        ({"histograms": FULL[:, :-1]}, r"\(n_bags, n_words\) with 12.*got shape \(4, 11\)"),
+        ({"histograms": FULL[0]}, r"with 12 columns.*got shape \(12,\)"),
+        ({"histograms": FULL * 20}, r"must sum to 1 .*row 0 sums to 20\. Divide"),
+        ({"histograms": -FULL}, "must be finite and not negative"),
+        ({"histograms": np.where(FULL > 0.2, np.nan, FULL)}, "must be finite and not negative"),
+        ({"histograms": FULL.astype(str)}, "histograms must be numeric"),
+        ({"histograms": [[1.0], [0.5, 0.5]]}, "histograms must have rows of equal length"),
+        ({"histograms": FULL[:3]}, "there are 3 histograms but 4 bags"),
+        ({"n_descriptors": [1, 2, 3]}, MISFIT),
+        ({"n_descriptors": [1, 2, 3, -4]}, MISFIT),
+        ({"n_descriptors": [[20, 0, 5, 35]]}, MISFIT),
+        ({"n_descriptors": [20, 0, 5, 36]}, "n_descriptors differs from the sizes of the bags"),
     ],
 )
-def test_wrong_histograms_are_refused(histograms, problem):
-    with pytest.raises(DataError, match=problem):
-        whatif(BOOK, BAGS, histograms=histograms, transfer="uniform")
-
-
-def test_histograms_of_other_bags_are_refused():
-    with pytest.raises(MismatchError, match="there are 3 histograms but 4 bags"):
-        whatif(BOOK, BAGS, histograms=FULL[:3], transfer="uniform")
-    for sizes in ([1, 2, 3], [1, 2, 3, -4], [[20, 0, 5, 35]]):
-        with pytest.raises(DataError, match="n_descriptors must be 4 integers"):
-            whatif(BOOK, BAGS, transfer="uniform", n_descriptors=sizes)
-    with pytest.raises(MismatchError, match="n_descriptors differs from the sizes of the bags"):
-        whatif(BOOK, BAGS, transfer="uniform", n_descriptors=[20, 0, 5, 36])
+def test_wrong_histograms_are_refused(options, problem):
+    with pytest.raises((DataError, MismatchError), match=problem):
+        whatif(BOOK, BAGS, transfer="uniform", **options)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
