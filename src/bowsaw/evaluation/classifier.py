@@ -98,9 +98,9 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         Where the solver stops, relative to its first gradient.
     max_iter : int, default=2000
         The most steps that the solver takes; reaching it gives a ConvergenceWarning.
-    n_jobs : int, optional
-        Threads that share the grid. The result is the same with any number of them.
-    random_state : int, RandomState or None
+    n_jobs : int or None, default=-1
+        Threads that share the grid; the result does not depend on it.
+    random_state : int, RandomState or None, default=None
         Assigns rows to the folds; nothing else is random.
 
     Attributes
@@ -144,7 +144,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         cv: int = 5,
         tol: float = 1e-3,
         max_iter: int = 2000,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         random_state: Any = None,
     ) -> None:
         self.mapping = mapping
