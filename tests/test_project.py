@@ -40,10 +40,7 @@ def test_public_names_are_documented():
 def test_importing_bowsaw_loads_nothing_heavy():
     heavy = {"cv2", "numba", "rich", "safetensors", "scipy", "sklearn"}
     code = f"import sys, bowsaw; print(sorted({heavy!r} & set(sys.modules)))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert loaded.stdout.strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 def test_the_version_is_written_once():
@@ -55,12 +52,9 @@ def test_the_version_is_written_once():
     assert f"version: {version}\n" in (TOP / "CITATION.cff").read_text("utf-8")
 
 
-def test_every_module_has_a_docstring():
+def test_every_module_has_a_docstring_and_packages_have_no_packages_inside():
     without = [p for p in MODULES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
     assert without == []
-
-
-def test_packages_have_no_packages_inside():
     inside = [p for p in (TOP / "src" / "bowsaw").glob("*/*/") if (p / "__init__.py").exists()]
     assert inside == []
 
@@ -68,14 +62,15 @@ def test_packages_have_no_packages_inside():
 def imported_packages(path: Path) -> tuple[set[str], set[str]]:
     """Return what is imported together with the module, and what only when a function needs it."""
     tree = ast.parse(path.read_text("utf-8"))
-    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
     # What only a type checker imports is never loaded.
-    unread = (
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
-    )
-    late = {id(node) for block in (*functions, *unread) for node in ast.walk(block)}
+    late = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, functions)
+        or (isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test))
+        for node in ast.walk(block)
+    }
     first: set[str] = set()
     when_needed: set[str] = set()
     for node in ast.walk(tree):
@@ -138,11 +133,7 @@ def test_no_tracked_file_names_a_machine_or_a_registry():
         r"(?<![\w.])/(work|root|home|Users|tmp)/|pythonhosted|registry\.npmjs"
         r"|https?://\S*/simple\b|index-url"
     )
-    found = [
-        f"{name}: {match[0]}" for name, text in tracked_texts() for match in private.finditer(text)
-    ]
+    found = [(name, match[0]) for name, text in tracked_texts() for match in private.finditer(text)]
     assert found == []
-
-
-def test_lint_keeps_the_layers():
+    # And the layers are kept.
     assert "lint-imports" in (TOP / "Makefile").read_text("utf-8")

@@ -1,8 +1,8 @@
 """The site builds without a warning, its links lead somewhere, and it requests no other host."""
 
 import ast
-import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -69,10 +69,13 @@ def pages(site) -> dict[Path, Page]:
     return {path: Page(path) for path in sorted(ours)}
 
 
-def test_every_page_is_in_the_navigation(pages, site):
-    home = pages[site / "index.html"]
-    linked = {(site / urlsplit(link).path).resolve() for link in home.links}
-    assert [path.name for path in pages if path not in linked and path != site / "index.html"] == []
+def test_every_page_is_in_the_navigation_and_the_search_index(pages, site):
+    home = site / "index.html"
+    linked = {(site / urlsplit(link).path).resolve() for link in pages[home].links}
+    assert [path.name for path in pages if path not in linked and path != home] == []
+    index = (site / "search" / "search_index.js").read_text("utf-8")
+    for path in pages:
+        assert f'"location":"{path.relative_to(site).as_posix()}' in index or path.stem == "index"
 
 
 def test_every_link_and_anchor_leads_somewhere(pages, site):
@@ -94,44 +97,28 @@ def test_every_link_and_anchor_leads_somewhere(pages, site):
 
 
 def test_no_page_asks_another_host(pages, site):
-    asked = {
-        address
-        for page in pages.values()
-        for address in page.fetched
-        if urlsplit(address).netloc or urlsplit(address).scheme not in {"", "data"}
-    }
-    assert asked == set()
+    asked = [urlsplit(address) for page in pages.values() for address in page.fetched]
+    assert [parts for parts in asked if parts.netloc or parts.scheme not in {"", "data"}] == []
+    outside = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//")
     for sheet in site.rglob("*.css"):
-        assert (
-            re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text("utf-8")) == []
-        )
+        assert outside.findall(sheet.read_text("utf-8")) == []
+    text = (TOP / "mkdocs.yml").read_text("utf-8")
+    assert yaml.safe_load(text)["theme"]["font"] is False
+    assert "http" not in text
 
 
-def test_the_search_index_has_every_page(pages, site):
-    index = (site / "search" / "search_index.js").read_text("utf-8")
-    for path in pages:
-        assert f'"location":"{path.relative_to(site).as_posix()}' in index or path.stem == "index"
-
-
-def test_the_reference_has_every_public_name(pages, site):
+def test_the_reference_has_every_public_name_and_no_role_as_it_is_written(pages):
     known = set().union(*(page.ids for path, page in pages.items() if "reference" in path.parts))
     names = {f"bowsaw.{name}" for name in bowsaw.__all__ if name != "__version__"}
     assert names - known == set()
-
-
-def test_roles_of_docstrings_are_not_shown_as_they_are_written(pages):
     for path, page in pages.items():
         assert re.findall(r":(?:class|func|mod|meth|math):", page.text) == [], path.name
 
 
-def test_the_page_of_errors_has_every_class_with_its_exit_code(pages, site):
+def test_the_page_of_errors_has_every_class_and_every_place_that_raises(pages, site):
     document = (TOP / "docs" / "errors.md").read_text("utf-8")
     for name, kind in hooks.error_classes().items():
-        if name != "BowsawError":
-            assert f"| `{name}` | {kind.exit_code} |" in document
-
-
-def test_every_place_that_raises_is_on_the_page_of_errors(pages, site):
+        assert name == "BowsawError" or f"| `{name}` | {kind.exit_code} |" in document
     # Counted in another way than the page is made: every `raise X(` of the source.
     listed = {(name, where) for name, found in hooks.messages().items() for _, where in found}
     source = TOP / "src" / "bowsaw"
@@ -146,9 +133,6 @@ def test_every_place_that_raises_is_on_the_page_of_errors(pages, site):
         for message, where in found_here:
             assert where in shown
             assert " ".join(message.split()) in shown, message
-
-
-def test_every_command_is_on_the_page_of_commands(pages, site):
     text = pages[site / "commands.html"].text
     for name in hooks.COMMANDS:
         assert f"usage: bowsaw {name}" in text
@@ -159,40 +143,19 @@ def test_tables_of_methods_are_those_of_the_records():
         for path in folder.glob("*.md"):
             text = path.read_text("utf-8")
             assert text == measured.filled(text), f"run python docs/assets/measured.py: {path.name}"
-
-
-def test_every_method_is_named_on_the_page_of_methods():
     overview = (TOP / "docs" / "methods" / "index.md").read_text("utf-8")
     assert [name for name in measured.METHODS if f"`{name}`" not in overview] == []
 
 
-def test_names_in_the_table_of_paper_and_code_exist():
-    text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
-    names = set(re.findall(r"`(bowsaw\.[\w.]+)`", text))
-    assert len(names) > 20
-    for name in names:
-        assert found(name) is not None, name
-
-
-def found(name: str) -> object:
-    """Return the module, class, function or method that a dotted name names."""
-    parts = name.split(".")
-    for i in range(len(parts), 0, -1):
-        try:
-            thing = importlib.import_module(".".join(parts[:i]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[i:]:
-            thing = getattr(thing, part)
-        return thing
-    return None
-
-
-def test_tests_in_the_table_of_paper_and_code_exist():
+def test_names_and_tests_in_the_table_of_paper_and_code_exist():
     text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
     for path, _, name in re.findall(r"`(tests/[\w/]+\.py)(::(\w+))?`", text):
         assert (TOP / path).is_file(), path
         assert not name or f"def {name}(" in (TOP / path).read_text("utf-8"), name
+    names = set(re.findall(r"`(bowsaw\.[\w.]+)`", text))
+    assert len(names) > 20
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
 
 
 def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
@@ -202,9 +165,3 @@ def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
     claims = text.split("## The claims")[1].split("## What is not")[0]
     shown = re.findall(r"\| (yes|no|partly) \|$", claims, re.M)
     assert shown == [verdict.answer for verdict in verdicts(bowsaw.read_run(TOP / "results"))]
-
-
-def test_the_configuration_names_no_other_host():
-    text = (TOP / "mkdocs.yml").read_text("utf-8")
-    assert yaml.safe_load(text)["theme"]["font"] is False
-    assert "http" not in text

@@ -13,11 +13,7 @@ import bowsaw as bs
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """Two workers of one thread, in processes of their own that are started again if killed.
-
-    They end with each module: a cluster without work takes an eighth of a core, and would do so
-    beside all tests that follow.
-    """
+    """Two workers of one thread, in processes of their own that are started again if killed."""
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
         LocalCluster(dashboard_address=":0", **options) as cluster,
@@ -33,15 +29,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bs.Store]:
     counts = [20000, 14000, 0, 17000, None, 18000, 18500, 1, *[16384] * 12]
     images = write_images(folder / "images", counts)
     return {
-        dtype: bs.extract(
-            images, RowPixels(dtype), folder / dtype, n_jobs=1, shard_bytes=300_000 * size
-        )
-        for dtype, size in (("uint8", 1), ("float32", 4))
+        dtype: bs.extract(images, RowPixels(dtype), folder / dtype, n_jobs=1, shard_bytes=size)
+        for dtype, size in (("uint8", 300_000), ("float32", 1_200_000))
     }
-
-
-def _count(dask_scheduler: Any) -> int:
-    return len(dask_scheduler.tasks)
 
 
 @pytest.fixture
@@ -49,6 +39,6 @@ def leaves_nothing(client: Any) -> Iterator[None]:
     """Hold a test to leaving no task behind on the scheduler."""
     yield
     end = time.monotonic() + 10
-    while client.run_on_scheduler(_count) and time.monotonic() < end:
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        assert time.monotonic() < end, "tasks are left"
         time.sleep(0.02)
-    assert client.run_on_scheduler(_count) == 0

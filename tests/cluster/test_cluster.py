@@ -34,6 +34,13 @@ def nowhere():
         return f"tcp://127.0.0.1:{free.getsockname()[1]}"
 
 
+class Unknown:
+    """Pickled as something of a module that no worker has."""
+
+    def __reduce__(self):
+        return (__import__, ("a_module_that_is_not_there",))
+
+
 @contextmanager
 def lonely_worker(before: str = ""):
     """A scheduler with one worker that is not restarted, in a Python that does something before."""
@@ -44,12 +51,9 @@ def lonely_worker(before: str = ""):
         options = [client.scheduler.address, "--no-nanny", "--nthreads=1", "--no-dashboard"]
         program = f"{before}\nfrom distributed.cli.dask_worker import main\nmain({options})"
         path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-        worker = subprocess.Popen(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": path},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        silent = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+        env = {**os.environ, "PYTHONPATH": path}
+        worker = subprocess.Popen([sys.executable, "-c", program], env=env, **silent)
         try:
             client.wait_for_workers(1, timeout=60)
             yield client, worker
@@ -61,13 +65,8 @@ def lonely_worker(before: str = ""):
 @pytest.mark.parametrize(("n_items", "homes"), [(0, False), (1, True), (40, False), (40, True)])
 def test_results_come_in_the_order_of_the_items(client, n_items, homes):
     read = []
-
-    def items():
-        for i in range(n_items):
-            read.append(i)
-            yield i
-
-    results = Cluster(client).ordered_map(operator.mul, items(), 3, homes=homes)
+    items = (read.append(i) or i for i in range(n_items))
+    results = Cluster(client).ordered_map(operator.mul, items, 3, homes=homes)
     for i, found in enumerate(results):
         assert found == 3 * i
         # Two threads, and no more than eight blocks of each may wait for their turn.
@@ -103,24 +102,22 @@ def test_a_scheduler_that_is_not_there_is_reported_soon(nowhere, monkeypatch):
 
 
 def test_an_address_is_connected_to_and_left_again(client):
-    address = client.scheduler.address
-    with connected(address) as cluster:
-        assert cluster.address == address
+    with connected(client.scheduler.address) as cluster:
+        assert cluster.address == client.scheduler.address
         assert list(cluster.ordered_map(operator.neg, [1, 2])) == [-1, -2]
     assert list(Cluster(client).ordered_map(operator.neg, [3])) == [-3]
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
+def test_errors_of_dask_are_reported_in_one_line(client):
+    for error, message in (
         (CancelledError("lost"), r"the scheduler tcp://.* is gone \(lost\)\."),
         (CommClosedError("lost"), r"the scheduler tcp://.* is gone \(lost\)\."),
         (KilledWorker("block", None, 3), r"4 workers died over it.*most often it is memory"),
-    ],
-)
-def test_errors_of_dask_are_reported_in_one_line(client, error, message):
-    with pytest.raises(ClusterError, match=message), Cluster(client)._translate_errors():
-        raise error
+    ):
+        with pytest.raises(ClusterError, match=message), Cluster(client)._translate_errors():
+            raise error
+    with pytest.raises(ClusterError, match=r"cannot import what it needs.*a_module_that"):
+        list(Cluster(client).ordered_map(operator.neg, [Unknown()]))
 
 
 def test_when_all_workers_are_gone_what_was_done_is_kept(tmp_path, monkeypatch):
@@ -168,18 +165,6 @@ def test_a_worker_that_does_not_see_a_folder_is_refused(client, tmp_path):
     Cluster(client).check({file: 3})
     with pytest.raises(ClusterError, match="does not see"):
         Cluster(client).check({file: 4})
-
-
-class Unknown:
-    """Pickled as something of a module that no worker has."""
-
-    def __reduce__(self):
-        return (__import__, ("a_module_that_is_not_there",))
-
-
-def test_a_worker_without_a_module_is_reported(client):
-    with pytest.raises(ClusterError, match=r"cannot import what it needs.*a_module_that"):
-        list(Cluster(client).ordered_map(operator.neg, [Unknown()]))
 
 
 def test_the_commands_write_the_same_files(client, scenes, tmp_path, monkeypatch, capsys):

@@ -17,13 +17,8 @@ pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
 
 def result(fitted):
-    return (
-        fitted.codebook_,
-        fitted.objectives_,
-        fitted.n_iter_,
-        fitted.counts_.tolist(),
-        fitted.objective_,
-    )
+    numbers = fitted.objectives_, fitted.n_iter_, fitted.objective_
+    return fitted.codebook_, fitted.counts_.tolist(), *numbers
 
 
 @pytest.mark.parametrize(("dtype", "sample"), [("uint8", None), ("float32", 150_000)])
@@ -70,10 +65,6 @@ def test_a_killed_worker_changes_no_word(client, stores):
     assert client.run(os.getpid).get(victim) != pid
 
 
-class StopError(Exception):
-    """Raised in place of a Ctrl-C."""
-
-
 @pytest.mark.parametrize("later", ["cluster", "threads"])
 def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_path, monkeypatch):
     bags = stores["uint8"].bags
@@ -85,11 +76,11 @@ def test_what_was_interrupted_goes_on_here_and_there(client, stores, later, tmp_
 
     def save_and_stop(*arguments):
         save(*arguments)
-        raise StopError
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", save_and_stop)
-        with pytest.raises(StopError):
+        with pytest.raises(KeyboardInterrupt):
             clone(learner).set_params(parallel=client).fit(bags)
     n_saved = []
     monkeypatch.setattr(Checkpoint, "save", lambda *_: n_saved.append(1))
@@ -105,11 +96,11 @@ def test_the_histograms_are_the_same_to_the_bit(client, stores, dtype, coding, m
     bags = stores[dtype].bags
     words = np.random.default_rng(0).random((20, 4)).astype(np.float32) * 200
     bow = bs.BagOfWords(bs.Codebook(words, scale=bags.scale), coding=coding, n_jobs=1)
-    with pytest.warns(UserWarning, match="1 of 19 bags have no descriptors"):
-        here = bow.transform(bags)
-    with pytest.warns(UserWarning, match="1 of 19 bags have no descriptors"):
-        there = clone(bow).set_params(parallel=client).transform(bags)
-    assert np.array_equal(here, there)
+    found = []
+    for coder in (bow, clone(bow).set_params(parallel=client)):
+        with pytest.warns(UserWarning, match="1 of 19 bags have no descriptors"):
+            found.append(coder.transform(bags))
+    assert np.array_equal(*found)
 
 
 def test_a_sharpness_is_chosen_alike(client, stores):
@@ -126,7 +117,6 @@ def test_a_sharpness_is_chosen_alike(client, stores):
 def test_bags_in_memory_are_refused_and_clones_share_the_client(client, estimator):
     estimator = clone(estimator).set_params(parallel=client)
     twin = clone(estimator)
-    assert twin is not estimator
     assert twin.parallel is estimator.parallel is twin.get_params()["parallel"] is client
     use = getattr(twin, "transform" if hasattr(twin, "codebook") else "fit")
     with pytest.raises(DataError, match="these 1 bags are in the memory of this process"):

@@ -59,9 +59,8 @@ if sys.platform != "win32":
     def test_a_pipe_in_a_files_place_is_refused_without_waiting(place, line, capfd):
         for folder in ("pipes.store", "pipes"):
             Path(folder).mkdir()
-        for name in ("pipe.safetensors", "pipe.mat", "pipe.json", "pipe"):
-            os.mkfifo(name)
-        for name in ("pipes.store/catalog.sqlite", "pipes/run.json"):
+        files = "pipe.safetensors pipe.mat pipe.json pipe pipes.store/catalog.sqlite pipes/run.json"
+        for name in files.split():
             os.mkfifo(name)
         with within(30):
             code, _ = typed(line, capfd)
@@ -71,11 +70,14 @@ if sys.platform != "win32":
         for device in ("zero", "full", "null"):
             for name in ("safetensors", "npz", "mat"):
                 Path(f"{device}.{name}").symlink_to(f"/dev/{device}")
+            lines = (
+                "inspect {}.npz",
+                "convert {}.mat x.npy",
+                "encode {}.safetensors a.store -o x.npz",
+            )
             with within(30):
-                for line in (f"inspect {device}.npz", f"convert {device}.mat x.npy"):
-                    assert typed(line, capfd)[0] == FormatError.exit_code
-                line = f"encode {device}.safetensors a.store -o x.npz"
-                assert typed(line, capfd)[0] == FormatError.exit_code
+                for line in lines:
+                    assert typed(line.format(device), capfd)[0] == FormatError.exit_code
         os.mkfifo(place.images / "brick" / "pipe.png")
         (place.images / "brick" / "zero.png").symlink_to("/dev/zero")
         (place.images / "grass" / "again").symlink_to(place.images, target_is_directory=True)
@@ -110,25 +112,25 @@ if sys.platform != "win32":
     [
         ("convert words.npy link.npy", "link.npy is the input itself (words.npy)"),
         (
-            "prune book.safetensors a.store --keep 3 -o link.safetensors",
-            "is the codebook itself (book.safetensors)",
+            "prune words.yml a.store --keep 3 -o link.safetensors",
+            "is the codebook itself (words.yml)",
         ),
         ("encode words.npz a.store -o words.npz", "is the codebook itself (words.npz)"),
         ("evaluate a.store --codebook words.json -o words.json", "the output words.json is a file"),
         ("export words.h -o words.h", "words.h is the codebook itself (words.h)"),
         (
-            "export book.safetensors --classifier words.onnx -o words.onnx",
-            "words.onnx is the classifier itself (words.onnx)",
+            "export words.h --classifier words.onnx -o words.onnx",
+            "is the classifier itself (words.onnx",
         ),
     ],
 )
 def test_an_output_that_is_an_input_is_refused_and_stays(place, line, reason, capfd):
     for end in ("npy", "npz", "json"):
         bs.save(bs.load(place.book), f"words.{end}")
-    for end in ("h", "onnx"):  # a name decides nothing
+    for end in ("h", "onnx", "yml"):  # a name decides nothing
         shutil.copy(place.book, f"words.{end}")
     os.link("words.npy", "link.npy")
-    os.link(place.book, "link.safetensors")
+    os.link("words.yml", "link.safetensors")
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     code, message = typed(line, capfd)
     assert code == ParameterError.exit_code

@@ -1,6 +1,7 @@
 """Stores that are incomplete, linked, of another time or written twice at once."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -55,9 +56,9 @@ def test_each_file_missing_or_cut_is_refused_and_extracting_again_mends_it(place
 
 def test_a_store_copied_over_another_is_refused(place):
     (place.images / "grass" / "000.png").unlink()
-    other = place.folder / "b.store"
-    assert main(["extract", str(place.images), "-o", str(other), "-q"]) == 0
-    (place.store / "catalog.sqlite").write_bytes((other / "catalog.sqlite").read_bytes())
+    other = place._replace(store=place.folder / "b.store")
+    assert extract(other) == 0
+    shutil.copy(other.store / "catalog.sqlite", place.store)
     with pytest.raises(StoreError, match="damaged"):
         bs.Store(place.store)
 
@@ -98,8 +99,7 @@ def test_times_of_files_and_a_clock_that_is_set_back_change_nothing(place, monke
         assert extract(place) == 0
     assert content(place.store) == before
     assert {path: path.stat().st_ino for path in inodes} == inodes, "shards were written again"
-    words = ["train", str(place.store), "--words", "8", "-q", "-j", "1"]
-    assert main([*words, "-o", "new.safetensors"]) == 0
+    assert main(["train", "a.store", "--words", "8", "-q", "-j", "1", "-o", "new.safetensors"]) == 0
     assert (place.folder / "new.safetensors").read_bytes() == book
 
 
@@ -139,8 +139,7 @@ def test_two_extractions_and_a_training_in_processes_of_their_own(place, made_on
         subprocess.Popen([sys.executable, "-c", START, *map(str, words)], text=True, **pipes)
         for words in (extraction, extraction, training)
     ]
-    for command in commands:
-        assert command.stdout.readline() == "ready\n"
+    assert [command.stdout.readline() for command in commands] == ["ready\n"] * 3
     for command in commands:
         command.stdin.write("go\n")
         command.stdin.flush()
@@ -157,7 +156,7 @@ def test_two_extractions_and_a_training_in_processes_of_their_own(place, made_on
 def test_two_that_encode_into_one_file(place, capfd):
     # The second cut the rows off that the first had mapped: the first was killed by the system.
     shape = read_histograms(place.histograms).histograms.shape
-    typed = ["encode", str(place.book), str(place.store), "-o", "new.npz", "-q"]
+    typed = ["encode", "book.safetensors", "a.store", "-o", "new.npz", "-q"]
     with HistogramWriter(place.folder / "new.npz", shape, {"name": "a"}) as first:
         assert main(typed) == BusyError.exit_code
         first.rows[:] = 1
@@ -171,17 +170,16 @@ def test_two_that_encode_into_one_file(place, capfd):
 
 
 def test_training_and_pruning_into_one_file_leave_one_or_the_other_whole(place):
-    lines = (
-        f"train {place.store} --words 5",
-        f"prune {place.book} {place.store} --keep 3 --method coverage",
-    )
+    pruning = "prune book.safetensors a.store --keep 3 --method coverage"
     codes = []
 
     def work(line: str) -> None:
         for _ in range(3):
             codes.append(main([*line.split(), "-o", "small.safetensors", "-q", "-j", "1"]))
 
-    threads = [threading.Thread(target=work, args=(line,)) for line in lines]
+    threads = [
+        threading.Thread(target=work, args=(line,)) for line in ("train a.store --words 5", pruning)
+    ]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
