@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,12 @@ import numpy as np
 
 from bowsaw.comparison.records import FORMAT, SCHEMA
 
-N_TEST = 100
-"""Test images per class."""
-N_DIMS = 128
+N_TEST, N_DIMS = 100, 128
+"""Test images per class, and dimensions of a descriptor."""
 TITLES = {
-    "full": "all words",
-    "refinement": "refined words",
-    "annealing": "annealed words",
-    "paper": "Algorithm 1 as published",
-    "presence": "presence ranking",
-    "bottleneck": "information bottleneck",
-    "random": "random words",
+    "full": "all words", "refinement": "refined words", "annealing": "annealed words",
+    "paper": "Algorithm 1 as published", "presence": "presence ranking",
+    "bottleneck": "information bottleneck", "random": "random words",
     "kmeans": "k-means at the size itself",
 }
 REACHED = dict(zip(TITLES, (74, 72, 66, 62, 52, 70, 63, 65), strict=True))
@@ -76,18 +72,15 @@ def made_run(
     about = _about(sets, WORDS[large], sizes, methods, splits)
     (folder / "run.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
     cells = []
-    for name, names in sets.items():
-        for coding in CODINGS:
-            for words in WORDS[large]:
-                for split in range(splits):
-                    for method in methods:
-                        for size in [words] if method == "full" else sizes:
-                            place = 0 if method == "full" else len(sizes) - 1 - sizes.index(size)
-                            key = (name, split, coding, words, method, size)
-                            cells.append(_cell(key, len(names), place))
-    for cell in cells:
-        if raw is not None and cell["method"] not in raw:
-            del cell["results"]["raw"]
+    for name, coding, words, split, method in product(
+        sets, CODINGS, WORDS[large], range(splits), methods
+    ):
+        for size in [words] if method == "full" else sizes:
+            place = 0 if method == "full" else len(sizes) - 1 - sizes.index(size)
+            cell = _cell((name, split, coding, words, method, size), len(sets[name]), place)
+            if raw is not None and method not in raw:
+                del cell["results"]["raw"]
+            cells.append(cell)
     _write(folder / "cells.jsonl", cells)
     if details:
         _write(folder / "details.jsonl", _details(sets, WORDS[large], sizes, methods))
@@ -99,13 +92,27 @@ def _write(path: Path, lines: Any) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _about(
-    sets: dict[str, list[str]],
-    words: list[int],
-    sizes: list[int],
-    methods: list[str],
-    splits: int,
-) -> dict[str, Any]:
+def _about(sets: Any, words: list[int], sizes: list[int], methods: list[str], splits: int) -> Any:
+    descriptor = {"name": "dense-sift", "patch": 16, "step": 8}
+    about_sets = {
+        name: {
+            "classes": classes,
+            "n_images": 200 * len(classes),
+            "n_dims": N_DIMS,
+            "n_train": 50 * len(classes),
+            "descriptor": descriptor,
+        }
+        for name, classes in sets.items()
+    }
+    about_methods = {
+        method: {
+            "title": TITLES[method],
+            "summary": f"{TITLES[method].capitalize()}, in one sentence.",
+            "codes_with": _codes_with(method),
+            "ours": method in OURS,
+        }
+        for method in methods
+    }
     return {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -115,30 +122,18 @@ def _about(
         "machine": {"processor": "made", "cores": 2, "memory_bytes": 8 * 2**30},
         "versions": {"bowsaw": "made", "numpy": "2.0.0"},
         "parameters": {"seed": 0, "splits": splits, "sizes": sizes, "words": words},
-        "sets": {
-            name: {
-                "classes": classes,
-                "n_images": 200 * len(classes),
-                "n_dims": N_DIMS,
-                "n_train": 50 * len(classes),
-                "descriptor": {"name": "dense-sift", "patch": 16, "step": 8},
-            }
-            for name, classes in sets.items()
-        },
-        "methods": {
-            method: {
-                "title": TITLES[method],
-                "summary": f"{TITLES[method].capitalize()}, in one sentence.",
-                "codes_with": "full" if method in CODES_WITH_FULL else "pruned",
-                "ours": method in OURS,
-            }
-            for method in methods
-        },
+        "sets": about_sets,
+        "methods": about_methods,
     }
 
 
+def _codes_with(method: str) -> str:
+    return "full" if method in CODES_WITH_FULL else "pruned"
+
+
 def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) -> dict[str, Any]:
-    name, split, coding, words, method, size = key
+    names = ("set", "split", "coding", "full_words", "method", "size")
+    _, split, coding, words, method, size = key
     n_coding = words if method in CODES_WITH_FULL else size
     results = {}
     for view in ("sqrt", "raw"):
@@ -152,16 +147,13 @@ def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) 
     certificate = {"n_bags": 50, "mean": 1e-8, "worst": 3e-8, "allowed": 1e-6, "holds": True}
     if method == "paper":
         certificate |= {"mean": 0.4, "worst": 0.9, "allowed": None, "holds": None}
+    costs = {"codebook_seconds": 60.0, "code_ms": 0.2 + n_coding / 100, "classify_seconds": 1.0}
+    costs |= {"select_seconds": 0.0 if method == "full" else 10.0 + split}
     return {
-        "set": name,
-        "split": split,
-        "coding": coding,
-        "full_words": words,
-        "method": method,
-        "size": size,
+        **dict(zip(names, key, strict=True)),
         "n_columns": size,
         "n_coding_words": n_coding,
-        "codes_with": "full" if method in CODES_WITH_FULL else "pruned",
+        "codes_with": _codes_with(method),
         "codebook_bytes": n_coding * N_DIMS * 4,
         "n_codebook": 50 * n_classes,
         "n_train": 50 * n_classes,
@@ -172,13 +164,7 @@ def _cell(key: tuple[str, int, str, int, str, int], n_classes: int, place: int) 
         "certificate": certificate if method in (*OURS, "paper") else None,
         "seed": 0,
         "parameters": {"n_kept": size},
-        "costs": {
-            "select_seconds": 0.0 if method == "full" else 10.0 + split,
-            "codebook_seconds": 60.0,
-            "code_ms": 0.2 + n_coding / 100,
-            "classify_seconds": 1.0,
-            "peak_bytes": None if method == "full" else 500_000_000,
-        },
+        "costs": {**costs, "peak_bytes": None if method == "full" else 500_000_000},
         "fingerprint": "f" * 16,
     }
 
@@ -249,10 +235,7 @@ def _patches(ids: list[int]) -> dict[str, Any]:
 
 def _image(key: dict[str, Any], classes: list[str], sizes: list[int]) -> dict[str, Any]:
     width, height = 200, 120
-    x, y = (
-        grid.ravel()
-        for grid in np.meshgrid(np.arange(8, width - 7, 8), np.arange(8, height - 7, 8))
-    )
+    y, x = (grid.ravel() for grid in np.mgrid[8 : height - 7 : 8, 8 : width - 7 : 8])
     rows, columns = np.mgrid[:height, :width]
     grey = 128 + 60 * np.sin(columns / 9) + 60 * np.cos(rows / 13)
     guess = {"full": classes[0], **{str(size): classes[0] for size in sizes}}
@@ -275,14 +258,9 @@ def _image(key: dict[str, Any], classes: list[str], sizes: list[int]) -> dict[st
 
 def _trace(key: dict[str, Any]) -> dict[str, Any]:
     steps = range(400)
-    moves = {
-        "accepted": [int(step % (2 + step // 50) == 0) for step in steps],
-        "temperature": [0.98**step for step in steps],
-    }
-    return {
-        "kind": "trace",
-        **key,
-        "score": [-1 + 0.5 * (1 - 0.99**step) for step in steps],
-        "score_name": "relevance",
-        **(moves if key["method"] != "refinement" else {}),
-    }
+    score = [-1 + 0.5 * (1 - 0.99**step) for step in steps]
+    line = {"kind": "trace", **key, "score": score, "score_name": "relevance"}
+    if key["method"] == "refinement":
+        return line
+    accepted = [int(step % (2 + step // 50) == 0) for step in steps]
+    return {**line, "accepted": accepted, "temperature": [0.98**step for step in steps]}

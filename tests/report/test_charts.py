@@ -39,19 +39,9 @@ def drawn(tmp_path_factory):
     return first, {axis: read(chart(first, "sqrt", axis, looks)) for axis in axes}
 
 
-def translation(point, name="transform"):
-    x, y = point.attributes[name].removeprefix("translate(").removesuffix(")").split()
+def translation(point):
+    x, y = point.attributes["transform"].removeprefix("translate(").removesuffix(")").split()
     return float(x), float(y)
-
-
-def test_every_method_is_a_curve_with_a_point_per_size(drawn):
-    first, charts = drawn
-    for drawing in charts.values():
-        curves = {c.attributes["data-method"]: c for c in drawing.all("g", class_="curve")}
-        assert set(curves) == {"full", *first.methods}
-        for method in first.methods:
-            points = curves[method].all("g", class_="point")
-            assert [int(p.attributes["data-size"]) for p in points] == [10, 20, 50]
 
 
 def test_points_stand_where_their_numbers_say(drawn):
@@ -70,15 +60,20 @@ def test_points_stand_where_their_numbers_say(drawn):
             assert float(point.attributes["data-mean"]) == pytest.approx(mean, abs=6e-5)
 
 
-def test_methods_that_code_with_all_words_stand_at_the_far_right(drawn):
-    _, charts = drawn
+def test_every_method_is_a_curve_and_those_that_code_with_all_words_stand_at_the_far_right(drawn):
+    first, charts = drawn
     right = max(translation(p)[0] for p in charts["coding"].all("g", class_="point"))
-    for curve in charts["coding"].all("g", class_="curve"):
-        places = {translation(p)[0] for p in curve.all("g", class_="point")}
-        if curve.attributes["data-method"] in CODES_WITH_FULL:
-            assert places <= {right}
-        else:
-            assert len(places) == 3
+    for axis, drawing in charts.items():
+        curves = {c.attributes["data-method"]: c for c in drawing.all("g", class_="curve")}
+        assert set(curves) == {"full", *first.methods}
+        for method in first.methods:
+            points = curves[method].all("g", class_="point")
+            assert [int(p.attributes["data-size"]) for p in points] == [10, 20, 50]
+            places = {translation(p)[0] for p in points}
+            if axis == "coding" and method in CODES_WITH_FULL:
+                assert places == {right}
+            else:
+                assert len(places) == 3
 
 
 def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
@@ -96,6 +91,8 @@ def test_one_split_has_no_band_and_one_size_one_point():
     drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"])))
     assert drawing.all("path", class_="band") == []
     assert len(drawing.all("g", class_="point")) == 1
+    # Limits are steps of 1, 2 or 5.
+    assert round_limits([0.62, 0.71]) == (0.62, 0.72, [0.62, 0.64, 0.66, 0.68, 0.7, 0.72])
 
 
 def test_the_file_is_xml_with_both_themes_and_a_legend(tmp_path):
@@ -113,10 +110,6 @@ def test_the_file_is_xml_with_both_themes_and_a_legend(tmp_path):
         write_figure(folder, tmp_path / "no.svg", only={"set": "elsewhere"})
     with pytest.raises(ParameterError, match="view must be one of"):
         write_figure(folder, tmp_path / "no.svg", view="cubed")
-
-
-def test_round_limits_are_steps_of_1_2_or_5():
-    assert round_limits([0.62, 0.71]) == (0.62, 0.72, [0.62, 0.64, 0.66, 0.68, 0.7, 0.72])
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.integers(2, 8))

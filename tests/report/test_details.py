@@ -67,6 +67,10 @@ def lines_of(folder, run, kind):
     return [line for line in page_details(folder, run) if line["kind"] == kind]
 
 
+def pixels(coded):
+    return cv2.imdecode(np.frombuffer(base64.b64decode(coded), np.uint8), cv2.IMREAD_GRAYSCALE)
+
+
 def test_words_and_images_are_those_of_the_codebooks(tmp_path, run):
     subset, moved = lines_of(tmp_path, run, "words")
     assert [subset["method"], moved["method"]] == ["subset", "moved"]
@@ -79,29 +83,35 @@ def test_words_and_images_are_those_of_the_codebooks(tmp_path, run):
     assert (image["name"], image["class"], image["width"]) == ("ants/1.png", "ants", 8)
     assert (image["before"], image["after"]) == ([0, 2], {"2": [0, 1]})
     assert image["guess"] == {"full": "ants", "2": "ants"}
-    coded = np.frombuffer(base64.b64decode(image["jpeg"]), np.uint8)
-    assert cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE).shape == (6, 8)
+    assert pixels(image["jpeg"]).shape == (6, 8)
 
 
-def test_the_first_image_that_all_words_recognise_is_shown(tmp_path, run):
+def test_traces_are_of_the_lowest_split_and_the_image_is_one_that_all_words_recognise(
+    tmp_path, run
+):
     run.cells[0]["answers"] = ["bees", "bees"]
+    run.cells[1]["trace"] = {"step": [0, 1], "score": [-1.0, -0.5]}
+    run.cells.append(cell("subset", 2, split=1, trace={"step": [0], "score": [-9.0]}))
     image, _ = lines_of(tmp_path, run, "image")
     assert (image["name"], image["jpeg"]) == ("bees/1.png", None)
     assert image["guess"] == {"full": "bees", "2": "ants"}
-
-
-def test_traces_come_from_the_cells_of_the_lowest_split(tmp_path, run):
-    run.cells[1]["trace"] = {"step": [0, 1], "score": [-1.0, -0.5]}
-    run.cells.append(cell("subset", 2, split=1, trace={"step": [0], "score": [-9.0]}))
     (trace,) = lines_of(tmp_path, run, "trace")
     assert (trace["method"], trace["size"], trace["score"]) == ("subset", 2, [-1.0, -0.5])
 
 
-def test_without_samples_or_all_words_only_traces_are_drawn(tmp_path, run):
+def test_what_is_missing_is_not_drawn_and_damaged_samples_are_named(tmp_path, run):
     run.cells[1]["trace"] = {"step": [0], "score": [-1.0]}
+    write_samples(tmp_path, sizes=np.zeros((2, 2), dtype=int))
+    assert lines_of(tmp_path, run, "image") == []
+    assert len(lines_of(tmp_path, run, "words")) == 2
+    samples = tmp_path / "samples" / "toys.npz"
+    samples.write_bytes(b"not a zip file")
+    with pytest.raises(FormatError, match=r"toys\.npz"):
+        page_details(tmp_path, run)
+    write_samples(tmp_path)
     (tmp_path / "codebooks" / "toys" / "0-hard-4-full-4.safetensors").unlink()
     assert [line["kind"] for line in page_details(tmp_path, run)] == ["trace"]
-    (tmp_path / "samples" / "toys.npz").unlink()
+    samples.unlink()
     assert [line["kind"] for line in page_details(tmp_path, run)] == ["trace"]
 
 
@@ -111,8 +121,7 @@ def test_words_are_shown_by_the_patch_nearest_to_them(tmp_path, run):
     assert book["patches"]["ids"] == [3, 0, 2]
     assert line["patches"]["ids"] == line["ids"] == [0, 2]
     assert (line["patches"]["columns"], line["patches"]["rows"]) == (2, 1)
-    coded = np.frombuffer(base64.b64decode(line["patches"]["png"]), np.uint8)
-    sprite = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE)
+    sprite = pixels(line["patches"]["png"])
     assert sprite.shape == (24, 48)
     # Rows 2 to 5 of 8 pixels; columns 1 to 4 for word 0, and 5 to 7 with the last again for word 2.
     assert sprite[:, :24].mean() == pytest.approx(8 * 3.5 + 2.5, abs=0.5)
@@ -133,21 +142,8 @@ def test_four_images_give_four_patches_per_word(tmp_path, run):
         pixel_shapes=np.full((4, 2), [6, 8]),
     )
     line, _ = lines_of(tmp_path, run, "words")
-    coded = np.frombuffer(base64.b64decode(line["patches"]["png"]), np.uint8)
-    tile = cv2.imdecode(coded, cv2.IMREAD_GRAYSCALE)[:, :24]
+    tile = pixels(line["patches"]["png"])[:, :24]
     assert tile[::12, ::12].tolist() == [[100, 200], [50, 150]]
-
-
-def test_samples_without_images_have_no_image(tmp_path, run):
-    write_samples(tmp_path, sizes=np.zeros((2, 2), dtype=int))
-    assert lines_of(tmp_path, run, "image") == []
-    assert len(lines_of(tmp_path, run, "words")) == 2
-
-
-def test_damaged_samples_are_named(tmp_path, run):
-    (tmp_path / "samples" / "toys.npz").write_bytes(b"not a zip file")
-    with pytest.raises(FormatError, match=r"toys\.npz"):
-        page_details(tmp_path, run)
 
 
 def test_a_run_without_codebooks_has_its_recorded_lines(tmp_path):
@@ -176,9 +172,6 @@ def test_sift_bytes_do_not_depend_on_the_unit_of_the_codebook():
         assert set(base64.b64decode(line["values"])) == {128}
 
 
-# -- on the page ---------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     return read_run(made_run(tmp_path_factory.mktemp("run"), splits=1))
@@ -189,12 +182,15 @@ def drawn(recorded):
     return vocabulary(panels_of(recorded.about, recorded.cells), recorded.details)
 
 
-def test_words_are_found_by_panel_method_and_size(drawn):
+def test_words_and_images_are_found_by_panel_method_and_size(drawn):
     assert set(drawn["words"]) == {"p0", "p1"}
     sizes = drawn["words"]["p0"]["refinement"]
     assert set(sizes) == {"10", "20", "50"}
     assert sizes["20"]["ids"] == kept(20, 200)
     assert len(sizes["20"]["glyphs"]) == 20
+    (image,) = drawn["images"]["p0"]["refinement"]
+    assert image["step"] == [8.0, 8.0]
+    assert image["jpeg"]
 
 
 def test_of_a_codebook_only_the_words_that_are_named_are_drawn(drawn, recorded, monkeypatch):
@@ -212,9 +208,3 @@ def test_glyphs_are_16_steps_of_the_square_root_two_per_byte():
     assert [base64.b64decode(word).hex() for word in even] == ["f0", "8f"]
     (odd,) = glyphs(base64.b64encode(bytes([255, 0, 255])).decode(), 3)
     assert base64.b64decode(odd).hex() == "f0f0"
-
-
-def test_images_have_the_distance_of_their_patches(drawn):
-    (image,) = drawn["images"]["p0"]["refinement"]
-    assert image["step"] == [8.0, 8.0]
-    assert image["jpeg"]

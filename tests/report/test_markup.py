@@ -10,7 +10,7 @@ from bowsaw.report.markup import Markup, script_json, tag, text
 
 # What XML can hold, which SVG files are.
 writable = st.text(
-    st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\ufffe\uffff")
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
 )
 
 

@@ -53,14 +53,6 @@ def shown(page, **attributes):
     return found
 
 
-# -- what is on it ---------------------------------------------------------------------------------
-
-
-def test_sections_stand_in_the_order_of_the_questions(comparison):
-    order = "answer curves panels words image search confusion costs certificate provenance"
-    assert sections_of(comparison) == order.split()
-
-
 def test_additional_sections_come_last_with_a_link(large):
     assert sections_of(large)[-3:] == ["provenance", "my-claims", "costs-more"]
     section = large.one("section", id="my-claims")
@@ -93,7 +85,9 @@ def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
     assert [float(n) for n in found.groups()] == pytest.approx([0.7225, 0.7425], abs=0.00051)
 
 
-def test_one_view_is_shown_and_every_method_has_a_toggle(comparison):
+def test_sections_stand_in_order_one_view_is_shown_and_every_method_has_a_toggle(comparison):
+    order = "answer curves panels words image search confusion costs certificate provenance"
+    assert sections_of(comparison) == order.split()
     curves = comparison.one("section", id="curves")
     charts = [e for e in curves.all("div") if "data-axis" in e.attributes]
     assert len(charts) == 2 * 2 * 2
@@ -104,13 +98,11 @@ def test_one_view_is_shown_and_every_method_has_a_toggle(comparison):
     assert {b.attributes["data-toggle"] for b in boxes} == methods - {"full"}
 
 
-def test_the_slider_has_the_sizes_that_have_words_and_starts_at_the_recommended(comparison):
-    (offered,) = data_of(comparison)["panels"]["p0"]["offered"]
-    assert offered == {"method": "refinement", "sizes": [10, 20, 50], "start": 2}
-
-
-def test_the_script_gets_confusions_summed_over_splits(comparison):
-    found = data_of(comparison)["panels"]["p0"]["confusion"]["sqrt"]
+def test_the_script_gets_sizes_with_words_and_confusions_summed_over_splits(comparison):
+    data = data_of(comparison)["panels"]["p0"]
+    # The slider starts at the recommended size.
+    assert data["offered"] == [{"method": "refinement", "sizes": [10, 20, 50], "start": 2}]
+    found = data["confusion"]["sqrt"]
     assert set(found) == {"full", "refinement"}
     n_right = sum(right("refinement", 2, split, 0, coding="hard", raw=False) for split in range(3))
     assert found["refinement"]["10"][:2] == [n_right, 300 - n_right]
@@ -120,9 +112,6 @@ def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path)
     page = page_of(tmp_path, large=True, splits=1, details=False, raw=["full", "paper"])
     raw = page.one("section", id="answer").all("div", data_panel="p1", data_map="raw")
     assert "Algorithm 1 as published" in raw[0].one("p", class_="rule").text
-
-
-# -- how it is made --------------------------------------------------------------------------------
 
 
 def luminance(colour):
@@ -189,20 +178,6 @@ def test_inputs_are_named_and_tables_have_heads(comparison):
             assert element.one("desc").text
 
 
-def test_names_of_classes_and_files_stay_names(tmp_path):
-    page = page_of(tmp_path, classes=HOSTILE, splits=1)
-    assert page.all("img") == []
-    assert len(page.all("script")) == 2
-    assert len(page.all("main")) == 1
-    rows = page.one("table", class_="classes").rows()
-    assert [row[0] for row in rows[1:]] == HOSTILE
-    (image,) = data_of(page)["images"]["p0"]["refinement"]
-    assert image["class"] == HOSTILE[0]
-
-
-# -- what is missing -------------------------------------------------------------------------------
-
-
 def test_without_details_the_words_are_left_out(tmp_path):
     page = page_of(tmp_path, details=False)
     assert not {"words", "image", "search"} & set(sections_of(page))
@@ -211,10 +186,17 @@ def test_without_details_the_words_are_left_out(tmp_path):
     assert [row["method"] for row in offered] == ["refinement", "annealing"]
 
 
-def test_one_split_and_one_size_make_a_page_without_p(tmp_path):
-    page = page_of(tmp_path, splits=1, sizes=[20])
+def test_one_split_and_one_size_make_a_page_without_p_and_names_stay_names(tmp_path):
+    page = page_of(tmp_path, classes=HOSTILE, splits=1, sizes=[20])
     assert {"answer", "words", "image", "search", "confusion"} <= set(sections_of(page))
     assert "p = " not in page.one("section", id="curves").one("details").text
+    assert page.all("img") == []
+    assert len(page.all("script")) == 2
+    assert len(page.all("main")) == 1
+    rows = page.one("table", class_="classes").rows()
+    assert [row[0] for row in rows[1:]] == HOSTILE
+    (image,) = data_of(page)["images"]["p0"]["refinement"]
+    assert image["class"] == HOSTILE[0]
 
 
 def test_without_the_full_codebook_or_alone_with_it_there_is_a_page(tmp_path):
@@ -226,17 +208,7 @@ def test_without_the_full_codebook_or_alone_with_it_there_is_a_page(tmp_path):
     assert "costs" in sections_of(page)
 
 
-def test_a_run_that_has_measured_nothing_says_so(tmp_path):
-    folder = made_run(tmp_path, details=False)
-    (folder / "cells.jsonl").unlink()
-    page = read(write_page(folder).read_text("utf-8"))
-    assert page.one("h1").text == "Nothing has been measured yet"
-
-
-# -- what is wrong ---------------------------------------------------------------------------------
-
-
-def test_a_damaged_cell_is_named_with_its_line(tmp_path):
+def test_a_damaged_cell_is_named_with_its_line_and_no_cells_are_nothing_measured(tmp_path):
     folder = made_run(tmp_path, details=False)
     path = folder / "cells.jsonl"
     lines = path.read_text("utf-8").splitlines()
@@ -244,6 +216,9 @@ def test_a_damaged_cell_is_named_with_its_line(tmp_path):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"cells\.jsonl, line 5.*n_columns"):
         write_page(folder)
+    path.unlink()
+    page = read(write_page(folder).read_text("utf-8"))
+    assert page.one("h1").text == "Nothing has been measured yet"
 
 
 def test_a_damaged_detail_is_refused_and_the_old_page_stays(tmp_path):

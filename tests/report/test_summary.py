@@ -102,18 +102,14 @@ def test_the_smallest_size_within_the_limit_is_recommended(full, saw, picked):
     assert headline_pick(found, "raw", {"saw": OURS}) is None
 
 
-def test_headline_is_of_the_method_that_needs_fewest_words_then_of_the_most_accurate():
-    cells = [cell("full", 100, 0.73), cell("saw", 10, 0.60), cell("saw", 50, 0.73)]
-    small = panel(*cells, cell("axe", 10, 0.72), cell("axe", 50, 0.72))
-    methods = {"saw": OURS, "axe": OURS}
-    pick = headline_pick(small, "sqrt", methods)
+def test_headline_is_of_ours_then_of_fewest_words_then_of_the_most_accurate():
+    full, methods = cell("full", 100, 0.73), {"saw": OURS, "axe": OURS}
+    cells = [full, cell("saw", 10, 0.60), cell("saw", 50, 0.73), cell("axe", 50, 0.72)]
+    pick = headline_pick(panel(*cells, cell("axe", 10, 0.72)), "sqrt", methods)
     assert (pick.entry.method, pick.entry.size) == ("axe", 10)
-    equal = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.725))
+    equal = panel(full, cell("saw", 10, 0.72), cell("axe", 10, 0.725))
     assert headline_pick(equal, "sqrt", methods).entry.method == "axe"
-
-
-def test_headline_prefers_ours_and_what_codes_with_the_pruned_words():
-    found = panel(cell("full", 100, 0.73), cell("saw", 10, 0.72), cell("axe", 10, 0.80))
+    found = panel(full, cell("saw", 10, 0.72), cell("axe", 10, 0.80))
     theirs = {"ours": False, "codes_with": "pruned"}
     needs_all = {"ours": True, "codes_with": "full"}
     for saw, axe in ((OURS, theirs), (OURS, needs_all), (theirs, needs_all)):
@@ -122,11 +118,7 @@ def test_headline_prefers_ours_and_what_codes_with_the_pruned_words():
 
 
 def test_differences_are_the_corrected_test_with_holm_over_all():
-    values = {
-        "full": [0.75, 0.74, 0.76],
-        "saw": [0.72, 0.74, 0.73],
-        "axe": [0.70, 0.70, 0.71],
-    }
+    values = {"full": [0.75, 0.74, 0.76], "saw": [0.72, 0.74, 0.73], "axe": [0.70, 0.70, 0.71]}
     cells = [
         cell(method, 100 if method == "full" else 10, value, split=split)
         for method, row in values.items()
@@ -141,10 +133,9 @@ def test_differences_are_the_corrected_test_with_holm_over_all():
 
 def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
     saw = [cell("saw", 10, 0.7, split=split) for split in (0, 1, 2)]
-    (two,) = differences(
-        panel(*saw, cell("axe", 10, 0.6, split=1), cell("axe", 10, 0.5, split=2)), "sqrt", "saw"
-    )
+    axe = [cell("axe", 10, 0.6, split=1), cell("axe", 10, 0.5, split=2)]
+    (two,) = differences(panel(*saw, *axe), "sqrt", "saw")
     assert two.mean == pytest.approx(0.15)
     assert two.p is not None
-    (one,) = differences(panel(*saw, cell("axe", 10, 0.6, split=1)), "sqrt", "saw")
+    (one,) = differences(panel(*saw, axe[0]), "sqrt", "saw")
     assert (one.mean, one.p) == (pytest.approx(0.1), None)

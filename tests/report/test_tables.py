@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
@@ -23,10 +24,6 @@ from bowsaw.report.tables import (
 LOOKS = looks_of({}, ["saw", "axe"])
 
 
-def headline(found, pick):
-    return f"{', '.join(clauses(found, 'sqrt', pick))}."
-
-
 def plain(text):
     """Without the narrow spaces that keep numbers together."""
     return text.replace("\u202f", " ")
@@ -34,27 +31,25 @@ def plain(text):
 
 def test_the_headline_says_what_is_kept_and_what_is_saved():
     # 50 of 5000 words: 100 × fewer bytes; 500 ms against 5 ms: 100 × faster; 0.71/0.73 = 97 %.
-    found = panel(cell("full", 5000, 0.73, full_words=5000), cell("saw", 50, 0.71, full_words=5000))
-    pick = recommend(found, "sqrt", "saw")
-    text = plain(headline(found, pick))
-    assert text == "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code."
-    assert "at most 0.02 below" in rule("sqrt", pick, "saw")
-    assert "1 split" in rule("sqrt", pick, "saw")
-    found = panel(cell("full", 100, 0.70), cell("saw", 10, 0.72))
-    text = plain(headline(found, recommend(found, "sqrt", "saw")))
-    assert text.startswith("10 words reach 0.720, no less than all 100 (0.700), 10 × smaller")
-
-
-def test_the_headline_without_all_words_or_costs():
-    found = panel(cell("saw", 10, 0.72))
-    pick = recommend(found, "sqrt", "saw")
-    assert headline(found, pick) == "10 words reach an accuracy of 0.720."
-    assert "No measured size" in rule("sqrt", pick, "saw")
-    unknown = panel(
-        cell("full", 100, 0.73, costs={"code_ms": None}), cell("saw", 10, 0.72, costs={})
-    )
-    text = plain(headline(unknown, recommend(unknown, "sqrt", "saw")))
-    assert text == "10 words keep 0.720 of 0.730 (99 %), 10 × smaller."
+    large = [cell("full", 5000, 0.73, full_words=5000), cell("saw", 50, 0.71, full_words=5000)]
+    unknown = [cell("full", 100, 0.73, costs={"code_ms": None}), cell("saw", 10, 0.72, costs={})]
+    better = [cell("full", 100, 0.70), cell("saw", 10, 0.72)]
+    alone = [cell("saw", 10, 0.72)]
+    texts, rules = [], []
+    for cells in (large, better, unknown, alone):
+        found = panel(*cells)
+        pick = recommend(found, "sqrt", "saw")
+        texts.append(plain(f"{', '.join(clauses(found, 'sqrt', pick))}."))
+        rules.append(rule("sqrt", pick, "saw"))
+    assert texts == [
+        "50 words keep 0.710 of 0.730 (97 %), 100 × smaller, 100 × faster to code.",
+        "10 words reach 0.720, no less than all 100 (0.700), 10 × smaller, 10 × faster to code.",
+        "10 words keep 0.720 of 0.730 (99 %), 10 × smaller.",
+        "10 words reach an accuracy of 0.720.",
+    ]
+    assert "at most 0.02 below" in rules[0]
+    assert "1 split" in rules[0]
+    assert "No measured size" in rules[3]
 
 
 def test_accuracies_have_a_row_per_size():
@@ -100,17 +95,14 @@ def test_costs_are_shown_before_and_after():
     assert axe[2:6] == ["100", "51 kB", "10 ms", "same size"]
 
 
-def bound(**changes):
-    return {"n_bags": 5, "mean": 1e-9, "worst": 2e-8, "allowed": 1e-6, "holds": True, **changes}
-
-
 def test_certificates_say_whether_bounds_hold():
-    broken = bound(worst=0.5, holds=False)
-    guess = bound(mean=0.4, worst=0.9, allowed=None, holds=None)
+    bound = {"n_bags": 5, "mean": 1e-9, "worst": 2e-8, "allowed": 1e-6, "holds": True}
+    broken = {**bound, "worst": 0.5, "holds": False}
+    guess = {**bound, "mean": 0.4, "worst": 0.9, "allowed": None, "holds": None}
     found = panel(
-        cell("saw", 10, 0.7, split=0, certificate=bound()),
+        cell("saw", 10, 0.7, split=0, certificate=bound),
         cell("saw", 10, 0.7, split=1, certificate=broken),
-        cell("saw", 20, 0.7, certificate=bound()),
+        cell("saw", 20, 0.7, certificate=bound),
         cell("axe", 10, 0.7, certificate=guess),
     )
     made = read(certificate(found, LOOKS))
@@ -123,21 +115,16 @@ def test_certificates_say_whether_bounds_hold():
     assert certificate(panel(cell("saw", 10, 0.7)), LOOKS) is None
 
 
-def test_mistakes_are_percentages_of_a_row():
+def test_mistakes_are_percentages_of_a_row_and_many_classes_have_no_table_of_them():
     found = panel(cell("full", 100, 0.8), cell("saw", 10, 0.6))
     made = read(confusion_tables(found, "sqrt", found.entries["saw", 10], "g"))
     before, after = made.all("table", class_="grid")
     assert before.rows()[1:] == [["1 a", "80", "20"], ["2 b", "20", "80"]]
     assert after.rows()[1:] == [["1 a", "60", "40"], ["2 b", "40", "60"]]
     assert made.one("table", class_="classes").rows()[1] == ["a", "0.800", "0.600", "−0.200"]
-
-
-def test_many_classes_have_no_table_of_mistakes():
     n = MOST_CLASSES + 1
-    results = {
-        "sqrt": {"accuracy": 1.0, "confusion": [[int(i == j) for j in range(n)] for i in range(n)]}
-    }
-    found = panel(cell("saw", 10, 1.0, results=results))
+    outcome = {"accuracy": 1.0, "confusion": np.eye(n, dtype=int).tolist()}
+    found = panel(cell("saw", 10, 1.0, results={"sqrt": outcome}))
     many = type(found)(found.ident, found.key, [f"c{i}" for i in range(n)], found.entries)
     made = read(confusion_tables(many, "sqrt", many.entries["saw", 10], "g"))
     assert made.all("table", class_="grid") == []
@@ -156,16 +143,11 @@ def test_provenance_has_every_value():
     made = read(tag("div", provenance(about)))
     titles = [summary.text for summary in made.all("summary")]
     assert titles == ["The run", "Parameters", "Set: toys", "Method: saw"]
-    found = {row[0]: row[1] for row in made.rows() if row[0] != "Name"}
-    assert found == {
-        "format": "bowsaw-run",
-        "seconds": "7200.0",
-        "kmeans": '{"tol": 0.0001}',
-        "resume": "true",
-        "note": "null",
-        "classes": '["a", "b"]',
-        "title": "saw",
-    }
+    found = [row for row in made.rows() if row[0] != "Name"]
+    assert found == [
+        *(["format", "bowsaw-run"], ["seconds", "7200.0"], ["kmeans", '{"tol": 0.0001}']),
+        *(["resume", "true"], ["note", "null"], ["classes", '["a", "b"]'], ["title", "saw"]),
+    ]
 
 
 def test_numbers_have_two_digits_and_a_unit():
