@@ -5,12 +5,8 @@ files, and every earlier input with new coverage. So a run is a function of its 
 and the code, and an interrupted one continues as if it had not been interrupted.
 
 Coverage is the set of pairs of lines of bowsaw's own files that were executed one after the other
-(``sys.settrace``) and, because native parsers cannot be traced, the text of the refusal without its
-numbers.
-
-Why not atheris: it has wheels for Linux and some Pythons only, and its loop never returns (no
-resuming, no counts, no call from a test). It would save most of the cost of tracing, a third to two
-thirds of the time here.
+and, because native parsers cannot be traced, the text of the refusal without its numbers. Not
+atheris: it has wheels for few systems, and its loop never returns (no resuming, no counts).
 """
 
 import re

@@ -1,12 +1,9 @@
 """Runs a search in a child process, so that an input that kills the process is found.
 
-The child has limits: address space, so that an unbounded allocation fails, and a clock of its own
-processor time, so that an input that keeps Python busy is stopped. Before each input it writes the
-input to a memory map. When the child dies, or the map does not change for long, that input is the
-finding; the next child leaves it out and continues.
-
-Everything lies in one folder per reader: ``state.json``, ``corpus`` and ``findings``. A run that is
-started again continues there.
+The child has limits of address space and of processor time per input, and writes each input to a
+memory map first. When the child dies, or the map does not change for long, that input is the
+finding; the next child leaves it out and continues. ``state.json``, ``corpus`` and ``findings`` lie
+in one folder per reader, where a run that is started again continues.
 
 Memory: after the first inputs, no input may raise the highest resident size by more than
 ``MEMORY_BESIDE + MEMORY_PER_BYTE × its bytes``, nor the address space by more than ``ADDRESSES``.

@@ -79,6 +79,14 @@ def _opencv_seeds(suffix: str) -> list[bytes]:
     return [*_ours(suffix), _opencv(suffix), _opencv(suffix, base64=True)]
 
 
+def _opencv_json() -> list[bytes]:
+    return [*_ours(".json"), _opencv(".json")]
+
+
+def _opencv_gz() -> list[bytes]:
+    return [*_ours(".yml.gz"), *_ours(".xml.gz"), *_ours(".json.gz"), _opencv(".yml.gz")]
+
+
 def _safetensors() -> list[bytes]:
     foreign = save_tensors({"a": WORDS, "n": np.arange(3)}, {"made": "by hand"})
     return [*_ours(".safetensors", BOOK, Codebook([[1.0, 2.0]]), BOOK.only([2, 8])), foreign]
@@ -166,10 +174,8 @@ def _check(suffix: str, data: bytes, found: Codebook, folder: Path) -> None:
     if suffix in (".npy", ".npz") and data[:1] in (b"P", b"\x93"):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            arrays = [np.asarray(a) for a in _numpy_arrays(data)]
-            matrices = [
-                a.astype(np.float32) for a in arrays if a.ndim == 2 and a.dtype.kind in "buif"
-            ]
+            arrays = [np.asarray(a) for a in _numpy_arrays(data) if np.ndim(a) == 2]
+            matrices = [a.astype(np.float32) for a in arrays if a.dtype.kind in "buif"]
         alike = any(np.array_equal(a, w) for a in matrices for w in (found.words, found.words.T))
         assert alike, "NumPy reads something else"
 
@@ -208,6 +214,10 @@ def classifier() -> bytes:
     return written(".safetensors", lambda path: save_classifier(model, path, BOOK))
 
 
+def _models() -> list[bytes]:
+    return [classifier()]
+
+
 def _read_classifier(data: bytes, folder: Path) -> LinearModel:
     return load_classifier(in_file(data, folder, "model.safetensors"))
 
@@ -229,16 +239,8 @@ _FORMATS: dict[str, tuple[str, Callable[[], list[bytes]], Mutation]] = {
     "npz": (".npz", _npz, mixed(change_zip(_ARRAYS), share=0.8)),
     "opencv-yml": (".yml", partial(_opencv_seeds, ".yml"), _TEXTS),
     "opencv-xml": (".xml", partial(_opencv_seeds, ".xml"), _TEXTS),
-    "opencv-json": (
-        ".json",
-        lambda: [*_ours(".json"), _opencv(".json")],
-        mixed(change_json, plain=TEXT),
-    ),
-    "opencv-gz": (
-        ".yml.gz",
-        lambda: [*_ours(".yml.gz"), *_ours(".xml.gz"), *_ours(".json.gz"), _opencv(".yml.gz")],
-        mixed(change_gzip(_TEXTS), share=0.85),
-    ),
+    "opencv-json": (".json", _opencv_json, mixed(change_json, plain=TEXT)),
+    "opencv-gz": (".yml.gz", _opencv_gz, mixed(change_gzip(_TEXTS), share=0.85)),
     "faiss": (".faiss", _faiss, mixed(number_in_front, share=0.3)),
     "skops": (".skops", _skops, mixed(change_zip(mixed(change_json, change_npy)), share=0.85)),
     "mat": (".mat", _matlab, mixed(change_mat, number_in_front, share=0.6)),
@@ -250,24 +252,16 @@ def _seeds_of(name: str) -> list[bytes]:
     return _FORMATS[name][1]()
 
 
+_CHECKS = {name: partial(_check, suffix) for name, (suffix, _, _) in _FORMATS.items()}
+_CHECKS["safetensors"] = _check_signed
+_REFUSED = (FormatError, ParameterError)
+_SAVED = mixed(change_safetensors, share=0.8)
 READERS = [
     *(
         Reader(
-            f"codebook-{name}",
-            partial(_seeds_of, name),
-            partial(_read, suffix),
-            mutate,
-            (FormatError, ParameterError),
-            _check_signed if name == "safetensors" else partial(_check, suffix),
+            f"codebook-{n}", partial(_seeds_of, n), partial(_read, end), way, _REFUSED, _CHECKS[n]
         )
-        for name, (suffix, _, mutate) in _FORMATS.items()
+        for n, (end, _, way) in _FORMATS.items()
     ),
-    Reader(
-        "classifier",
-        lambda: [classifier()],
-        _read_classifier,
-        mixed(change_safetensors, share=0.8),
-        (FormatError,),
-        _check_classifier,
-    ),
+    Reader("classifier", _models, _read_classifier, _SAVED, (FormatError,), _check_classifier),
 ]

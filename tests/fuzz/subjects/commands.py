@@ -174,19 +174,9 @@ def _read(data: bytes, folder: Path) -> tuple[int, str] | None:
     return code, out.getvalue()
 
 
-READERS = [
-    Reader(
-        "command-line",
-        _seeds,
-        _read,
-        in_files(
-            {
-                "argv": _change_words,
-                ".safetensors": mixed(change_safetensors),
-                ".npz": mixed(change_zip(mixed(change_npy, change_json)), share=0.8),
-            }
-        ),
-        (),
-        spliced=False,
-    )
-]
+_WAYS = {
+    "argv": _change_words,
+    ".safetensors": mixed(change_safetensors),
+    ".npz": mixed(change_zip(mixed(change_npy, change_json)), share=0.8),
+}
+READERS = [Reader("command-line", _seeds, _read, in_files(_WAYS), (), spliced=False)]

@@ -17,13 +17,10 @@ from bowsaw.images.headers import Header, Unreadable, read_header
 
 MOST_PIXELS = 1 << 20
 _PLAIN = (cv2.IMWRITE_TIFF_COMPRESSION, 1)
+_PROGRESSIVE = (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
 _FORMATS: dict[str, Sequence[tuple[Sequence[int], Any, Sequence[int]]]] = {
     ".png": [((9, 12), "u1", ()), ((5, 6, 4), "u1", ()), ((5, 6), "u2", ())],
-    ".jpeg": [
-        ((9, 12), "u1", ()),
-        ((9, 12, 3), "u1", ()),
-        ((9, 12, 3), "u1", (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)),
-    ],
+    ".jpeg": [((9, 12), "u1", ()), ((9, 12, 3), "u1", ()), ((9, 12, 3), "u1", _PROGRESSIVE)],
     ".tiff": [
         ((9, 12), "u1", _PLAIN),
         ((5, 6, 3), "u1", ()),
@@ -72,6 +69,10 @@ def _check(data: bytes, found: GreyImage, folder: Path) -> None:
     assert max(found.grey.shape) <= 64
 
 
+def _read_header(data: bytes, folder: Path) -> Header:
+    return read_header(data)
+
+
 def _check_header(data: bytes, found: Header, folder: Path) -> None:
     assert found.width >= 1
     assert found.height >= 1
@@ -79,24 +80,13 @@ def _check_header(data: bytes, found: Header, folder: Path) -> None:
 
 
 _NUMBERS = mixed(number_in_front, share=0.2, plain=BYTES)
+_HEADERS = mixed(change_png, number_in_front, share=0.2, plain=TEXT)
+_WAYS = {suffix: mixed(change_png) if suffix == ".png" else _NUMBERS for suffix in _FORMATS}
+_all_seeds = partial(_seeds, *_FORMATS)
 READERS = [
-    Reader(
-        "image-headers",
-        partial(_seeds, *_FORMATS),
-        lambda data, folder: read_header(data),
-        mixed(change_png, number_in_front, share=0.2, plain=TEXT),
-        (Unreadable,),
-        _check_header,
-    ),
+    Reader("image-headers", _all_seeds, _read_header, _HEADERS, (Unreadable,), _check_header),
     *(
-        Reader(
-            f"image-{suffix[1:]}",
-            partial(_seeds, suffix),
-            _read,
-            mixed(change_png) if suffix == ".png" else _NUMBERS,
-            (ImageError,),
-            _check,
-        )
-        for suffix in _FORMATS
+        Reader(f"image-{end[1:]}", partial(_seeds, end), _read, way, (ImageError,), _check)
+        for end, way in _WAYS.items()
     ),
 ]

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,9 @@ def run_seeds(*, details: bool) -> list[bytes]:
     found = []
     with tempfile.TemporaryDirectory() as place, patch.dict(WORDS, {False: [12], True: [12]}):
         for large, method in ((False, "refinement"), (True, "paper")):
-            run = made_run(
-                Path(place) / method,
-                large=large,
-                details=details,
-                classes=["sea", "sky"],
-                splits=1,
-                sizes=[3],
-                methods=["full", method],
-                raw=None if large else (),
-            )
+            size = {"classes": ["sea", "sky"], "splits": 1, "sizes": [3]}
+            options = {"methods": ["full", method], "raw": None if large else (), **size}
+            run = made_run(Path(place) / method, large=large, details=details, **options)
             found.append(_thinned(files_in(run)))
     return found
 
@@ -78,18 +72,11 @@ def _check_page(data: bytes, found: str, folder: Path) -> None:
     assert found.count("<script") == found.count("</script"), "a record has ended a script"
 
 
+_RUN = Reader("", run_seeds, _read_records, in_files(_WAYS), (FormatError,), spliced=False)
 READERS = [
-    Reader(
-        name,
-        partial(run_seeds, details=name == "run-page"),
-        read,
-        in_files(_WAYS),
-        (FormatError,),
-        check,
-        spliced=False,
-    )
-    for name, read, check in (
-        ("run-records", _read_records, _check_records),
-        ("run-page", _read_page, _check_page),
+    replace(_RUN, name=name, seeds=partial(run_seeds, details=pages), read=read, check=check)
+    for name, pages, read, check in (
+        ("run-records", False, _read_records, _check_records),
+        ("run-page", True, _read_page, _check_page),
     )
 ]

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import tempfile
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -106,9 +107,8 @@ def _check_store(data: bytes, found: tuple[Store, Any], folder: Path) -> None:
     assert len(bags) == store.n_usable == len(store.y) == len(store.paths)
     # NumPy's own reader of the same files, and SQL's own order.
     with closing(sqlite3.connect(folder / "a.store" / "catalog.sqlite")) as connection:
-        rows = connection.execute(
-            "SELECT shard, start, count FROM images WHERE status = 'ok' ORDER BY row"
-        ).fetchall()
+        query = "SELECT shard, start, count FROM images WHERE status = 'ok' ORDER BY row"
+        rows = connection.execute(query).fetchall()
     assert len(rows) == store.n_usable
     for i, (shard, start, count) in enumerate(rows):
         values = np.load(folder / "a.store" / "shards" / f"{shard:05d}.npy")[start : start + count]
@@ -190,49 +190,24 @@ def _check_checkpoint(data: bytes, found: Any, folder: Path) -> None:
     assert sum(array.nbytes for array in arrays.values()) <= len(data), "more values than bytes"
     _checkpoint(folder / "again.partial").save(record, arrays)
     again = _checkpoint(folder / "again.partial").load()
-    assert again is not None
     assert again[0] == record
-    assert {name: array.tobytes() for name, array in again[1].items()} == {
-        name: array.tobytes() for name, array in arrays.items()
-    }
+    before, after = ({n: a.tobytes() for n, a in of.items()} for of in (arrays, again[1]))
+    assert after == before
 
 
+_ARRAYS, _TENSORS = mixed(change_npy), mixed(change_safetensors)
+_ZIPPED, _SAVED = mixed(change_zip(_ARRAYS), share=0.8), mixed(change_safetensors, share=0.8)
+_IN_STORE = {"catalog.sqlite": mixed(change_sqlite(_sign_catalog)), ".npy": _ARRAYS}
+_IN_PARTIAL = {".npy": _ARRAYS, ".partial": _TENSORS}
+_REFUSED = (FormatError, MismatchError)
+_whole_seeds = cache(lambda: [written(".npz", _write_histograms)])
+_store = Reader("store", _store_seeds, _read_store, in_files(_IN_STORE, _leave_traces))
+_partial = Reader("histograms-partial", _partial_seeds, _read_partial, in_files(_IN_PARTIAL))
 READERS = [
+    replace(_store, refusals=(StoreError,), check=_check_store, spliced=False),
     Reader(
-        "store",
-        _store_seeds,
-        _read_store,
-        in_files(
-            {"catalog.sqlite": mixed(change_sqlite(_sign_catalog)), ".npy": mixed(change_npy)},
-            _leave_traces,
-        ),
-        (StoreError,),
-        _check_store,
-        spliced=False,
+        "histograms", _whole_seeds, _read_histograms, _ZIPPED, (FormatError,), _check_histograms
     ),
-    Reader(
-        "histograms",
-        cache(lambda: [written(".npz", _write_histograms)]),
-        _read_histograms,
-        mixed(change_zip(mixed(change_npy)), share=0.8),
-        (FormatError,),
-        _check_histograms,
-    ),
-    Reader(
-        "histograms-partial",
-        _partial_seeds,
-        _read_partial,
-        in_files({".npy": mixed(change_npy), ".partial": mixed(change_safetensors)}),
-        (FormatError, MismatchError),
-        _check_partial,
-        spliced=False,
-    ),
-    Reader(
-        "checkpoint",
-        _checkpoint_seeds,
-        _read_checkpoint,
-        mixed(change_safetensors, share=0.8),
-        (FormatError, MismatchError),
-        _check_checkpoint,
-    ),
+    replace(_partial, refusals=_REFUSED, check=_check_partial, spliced=False),
+    Reader("checkpoint", _checkpoint_seeds, _read_checkpoint, _SAVED, _REFUSED, _check_checkpoint),
 ]
