@@ -47,19 +47,17 @@ def assert_shown(seen: Visit, records: Records, panel: Panel, view: str, axis: s
     shown = points(seen)
     assert shown.keys() == {key for key in means if key[0] != "full"}
     for key, (label, _, _) in shown.items():
-        assert float(re.search(r"accuracy (0\.\d{3})", label)[1]) == pytest.approx(
-            means[key], abs=5.1e-4
-        )
-    assert_on_a_line([(means[key], y) for key, (_, _, y) in shown.items()])
+        mean = float(re.search(r"accuracy (0\.\d{3})", label)[1])
+        assert mean == pytest.approx(means[key], abs=5.1e-4)
+    heights = [(means[key], y) for key, (_, _, y) in shown.items()]
+    assert_on_a_line(heights)
     assert_on_a_line([(math.log(places[key]), x) for key, (_, x, _) in shown.items()])
     # The level of all words is on the same scale.
     level = seen.at("#curves .curve.whole:visible")
     [whole] = [mean for (method, _), mean in means.items() if method == "full"]
     assert f"{whole:.3f}" in level.text_content()
     box = level.locator("line").bounding_box()
-    assert_on_a_line(
-        [(whole, box["y"] + box["height"] / 2), *((means[k], y) for k, (_, _, y) in shown.items())]
-    )
+    assert_on_a_line([(whole, box["y"] + box["height"] / 2), *heights])
 
 
 def test_curves_and_table_follow_panel_map_and_axis(browser, page_of, records_of):
@@ -125,17 +123,18 @@ def test_toggles_hide_and_show_curves_by_mouse_and_keyboard(browser, page_of, re
 
 def test_points_have_tips_under_the_mouse_and_the_focus(browser, page_of):
     with visit(browser, page_of("small")) as seen:
-        first, second, *_ = seen.at("#curves .curve[data-method=refinement] .point:visible").all()
+        points = seen.at("#curves .curve[data-method=refinement] .point:visible").all()[:2]
+        first, second = (" ".join(p.get_attribute("aria-label").split()) for p in points)
         assert not seen.at(".tip").is_visible()
-        second.hover()
-        assert seen.text(".tip") == " ".join(second.get_attribute("aria-label").split())
+        points[1].hover()
+        assert seen.text(".tip") == second
         seen.page.mouse.move(0, 0)
         assert not seen.at(".tip").is_visible()
-        first.focus()
-        assert seen.text(".tip") == " ".join(first.get_attribute("aria-label").split())
-        first.press("ArrowRight")
-        assert seen.text(".tip") == " ".join(second.get_attribute("aria-label").split())
-        second.press("Escape")
+        points[0].focus()
+        assert seen.text(".tip") == first
+        points[0].press("ArrowRight")
+        assert seen.text(".tip") == second
+        points[1].press("Escape")
         assert not seen.at(".tip").is_visible()
 
 

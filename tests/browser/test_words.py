@@ -23,10 +23,6 @@ def records(records_of):
     return records_of("small")
 
 
-def plain(text: str) -> str:
-    return text.replace("\u202f", " ")
-
-
 def assert_size(seen: Visit, records: Records, size: int) -> None:
     means = records.means(PANEL, "sqrt")
     text = seen.text("#size-text")
@@ -54,15 +50,12 @@ def test_the_slider_moves_by_keyboard_and_by_mouse(seen, records):
     assert_size(seen, records, 50)
 
 
-def test_each_word_has_its_own_glyph(seen):
+def test_each_word_has_its_own_glyph_or_its_own_patches_where_pixels_are_known(seen):
     seen.at("#size").press("Home")
     paths = "all => all.map(p => p.getAttribute('d'))"
     drawn = seen.at("#mosaic [data-word] path").evaluate_all(paths)
     assert len(set(drawn)) == len(drawn) == 10
     assert all(len(path) > 100 for path in drawn)
-
-
-def test_where_pixels_are_known_each_word_has_its_own_patches(seen):
     seen.at("#panel").select_option(label=seen.at("#panel option").all_text_contents()[1])
     seen.at("#size").press("Home")
     assert "the patches nearest to it" in seen.text("#words-text")
@@ -79,7 +72,7 @@ def test_a_chosen_word_shows_its_mass_and_what_it_inherits(seen, records):
     line = records.detail(kind="words", coding="hard", size=50)
 
     def assert_shown(word: int) -> None:
-        text = plain(seen.text("#word"))
+        text = seen.text("#word").replace("\u202f", " ")
         assert f"Word {line['ids'][word]} " in text
         # 1/200 of the patches before, 1/50 of them now.
         assert "0.5 %" in text
@@ -94,7 +87,7 @@ def test_a_chosen_word_shows_its_mass_and_what_it_inherits(seen, records):
     assert_shown(8)
     assert seen.page.evaluate("document.activeElement.dataset.word") == "8"
     assert f"{line['n_pruned']} words were pruned" in seen.text("#words")
-    text = plain(seen.text("#pruned > :first-child"))
+    text = seen.text("#pruned > :first-child").replace("\u202f", " ")
     _, mass, _, share = line["pruned"][0]
     assert f"{100 * mass:.1g} %" in text
     assert f"{100 * share:.0f} %" in text

@@ -21,8 +21,6 @@ from reproduction import methods as cited
 SEED = 7
 SHARPNESS = 60.0
 
-# -- the command line ------------------------------------------------------------------------------
-
 
 def run(*words: object) -> None:
     """Run a command that must succeed."""
@@ -66,16 +64,12 @@ def evaluate(store: Path, n_words: int, coding: str, output: Path) -> list[dict[
     options = ("--coding", coding, "--sharpness", SHARPNESS) if coding == "soft" else ()
     run("evaluate", store, "--words", n_words, *options, *PARTS, "--splits", 2, "-o", output)
     names = ("accuracy", "confusion", "C", "C_scores")
-    return [
-        {
-            "split": cell["split"],
-            "mapping": mapping,
-            **{name: result[name] for name in names},
-            "n_words": cell["n_coding_words"],
-        }
-        for cell in bs.read_run(output).cells
-        for mapping, result in cell["results"].items()
-    ]
+    found = []
+    for cell in bs.read_run(output).cells:
+        about = {"split": cell["split"], "n_words": cell["n_coding_words"]}
+        for mapping, result in cell["results"].items():
+            found.append({**about, "mapping": mapping, **{name: result[name] for name in names}})
+    return found
 
 
 def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
@@ -88,10 +82,8 @@ def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
 
 
 def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods: list[str]) -> None:
-    told = ",".join(methods)
-    listed = ",".join(map(str, sizes))
-    how = ("--methods", told, "--words", n_words, "--sizes", listed, "--splits", 2, *PARTS)
-    run("compare", images, *how, "-j", 2, "--workers", 1, "-o", folder)
+    how = ("--methods", ",".join(methods), "--sizes", ",".join(map(str, sizes)), "--splits", 2)
+    run("compare", images, *how, "--words", n_words, *PARTS, "-j", 2, "--workers", 1, "-o", folder)
 
 
 def cells(folder: Path) -> dict[str, Any]:
@@ -114,19 +106,10 @@ def page_numbers(folder: Path) -> dict[str, Any]:
     data = json.loads(found[1])
     (panel,), (words,) = data["panels"].values(), data["words"].values()
 
-    return {
-        "full_words": panel["full_words"],
-        "levels": panel["levels"],
-        "confusion": panel["confusion"],
-        "words": {
-            method: {n: {"ids": one["ids"]} for n, one in by_size.items()}
-            for method, by_size in words.items()
-        },
-        "headline": re.findall(r'class="headline"><span>(\d+) words \w+ ([\d.]+)', page),
-    }
-
-
-# -- values ----------------------------------------------------------------------------------------
+    ids = {m: {n: {"ids": one["ids"]} for n, one in sizes.items()} for m, sizes in words.items()}
+    headline = re.findall(r'class="headline"><span>(\d+) words \w+ ([\d.]+)', page)
+    names = ("full_words", "levels", "confusion")
+    return {**{name: panel[name] for name in names}, "words": ids, "headline": headline}
 
 
 def bags(values: np.ndarray, offsets: np.ndarray) -> Any:
@@ -224,9 +207,6 @@ def classifier_with_search(table: np.ndarray, y: np.ndarray) -> tuple[float, np.
 def dense_sift(image: np.ndarray) -> np.ndarray:
     (rows,) = bs.DenseSift(step=12, dtype="float32", n_jobs=1).fit_transform([image])
     return rows
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def codebook(words: np.ndarray, ids: np.ndarray) -> Any:

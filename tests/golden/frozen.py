@@ -141,9 +141,6 @@ def by_word(book: Any) -> dict[str, Any]:
     return {"ids": book.ids, "words": book.words}
 
 
-# -- values of the public API ----------------------------------------------------------------------
-
-
 @frozen("kmeans words")
 def _(work: Workspace) -> Any:
     book, objective = work.trained
@@ -191,6 +188,10 @@ for _name in SELECTORS:
     FROZEN[f"selection: {_name}"] = lambda work, name=_name: selection(work, name)
 for _name in ("refinement", "annealing"):
     FROZEN[f"selection: {_name}, soft"] = lambda work, name=_name: selection(work, name, "soft")
+FROZEN["sharpness"] = lambda w: adapter.chosen_sharpness(w.trained[0], w.bags, w.labels)
+FROZEN["split"] = lambda work: adapter.split_rows(work.store)
+FROZEN["compare accuracy"] = lambda work: adapter.cells(work.run)
+FROZEN["compare page"] = lambda work: adapter.page_numbers(work.run)
 
 
 @frozen("refinement with holdout")
@@ -205,11 +206,6 @@ def _(work: Workspace) -> Any:
     return {"sizes": sizes, "kept": {n: book_at(n).ids for n in (12, 10, 8, 4)}, "estimate": table}
 
 
-@frozen("sharpness")
-def _(work: Workspace) -> Any:
-    return adapter.chosen_sharpness(work.trained[0], work.bags, work.labels)
-
-
 @frozen("classifier accuracy")
 def _(work: Workspace) -> Any:
     table = adapter.histograms(work.book, work.bags, "hard")
@@ -222,9 +218,6 @@ def _(work: Workspace) -> Any:
     image = cv2.imread(str(work.images / "brick" / "005.png"), cv2.IMREAD_GRAYSCALE)
     rows = adapter.dense_sift(image)
     return {"shape": rows.shape, "rows": rows[::4, ::8]}
-
-
-# -- the command line ------------------------------------------------------------------------------
 
 
 @frozen("store")
@@ -257,11 +250,6 @@ def _(work: Workspace) -> Any:
     return found
 
 
-@frozen("split")
-def _(work: Workspace) -> Any:
-    return adapter.split_rows(work.store)
-
-
 @frozen("prune by loss")
 def _(work: Workspace) -> Any:
     adapter.prune_by_loss(work.book_file, work.store, 0.1, work.folder / "loss.safetensors")
@@ -275,16 +263,11 @@ def _(work: Workspace) -> Any:
     with np.load(work.folder / "histograms.npz") as arrays:
         table, names, n_arrays = arrays["histograms"], sorted(arrays), len(arrays["y"])
     model = adapter.load_classifier(work.folder / "model.safetensors")
-    guesses = model.predict(table)
-    return {
-        "arrays": names,
-        "rows": n_arrays,
-        "histograms": table[::20],
-        "guesses": [str(guess) for guess in guesses[::4]],
-        "predict": adapter.predict(
-            work.book_file, work.folder / "model.safetensors", work.images / "grass" / "003.png"
-        ),
-    }
+    guesses = [str(guess) for guess in model.predict(table)[::4]]
+    image = work.images / "grass" / "003.png"
+    predicted = adapter.predict(work.book_file, work.folder / "model.safetensors", image)
+    found = {"arrays": names, "rows": n_arrays, "histograms": table[::20]}
+    return {**found, "guesses": guesses, "predict": predicted}
 
 
 @frozen("evaluate accuracy")
@@ -293,19 +276,6 @@ def _(work: Workspace) -> Any:
         coding: adapter.evaluate(work.store, 24, coding, work.folder / f"{coding}.json")
         for coding in ("hard", "soft")
     }
-
-
-@frozen("compare accuracy")
-def _(work: Workspace) -> Any:
-    return adapter.cells(work.run)
-
-
-@frozen("compare page")
-def _(work: Workspace) -> Any:
-    return adapter.page_numbers(work.run)
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 @frozen("file: safetensors")
@@ -417,9 +387,6 @@ def _(work: Workspace) -> Any:
         names = sorted(set(re.findall(r"\bbowsaw_\w+|\bBOWSAW_\w+", code)))
         found[words] = {"names": names, "n_numbers": len(numbers), "numbers": numbers[::9]}
     return found
-
-
-# -- comparing -------------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:

@@ -18,9 +18,6 @@ import bowsaw as bs
 ACCURACY = re.compile(r"accuracy\s+[01]?\.\d")
 
 
-# -- accuracies on images that were seen -----------------------------------------------------------
-
-
 @fails("fit prints an accuracy on the images that chose the words")
 def test_fit_prints_no_accuracy_on_images_that_chose_the_words(bowsaw, made):
     how = (*adapter.PRUNE_ANNEALING, "--steps", 30, "--keep", 6, "-j", 1)
@@ -51,9 +48,6 @@ def test_the_headline_names_the_smallest_size_of_any_method(tmp_path):
     assert re.findall(r'class="headline"><span>(\d+) words', page)[0] == "10"
 
 
-# -- recommendations -------------------------------------------------------------------------------
-
-
 @fails("recommend(max_loss=) uses the point estimate")
 def test_a_recommended_size_keeps_the_limit_with_its_standard_error():
     table = [(8, 0.80, 0.0, 0.0), (5, 0.795, 0.005, 0.02), (3, 0.70, 0.10, 0.02)]
@@ -64,9 +58,6 @@ def test_a_recommended_size_keeps_the_limit_with_its_standard_error():
 def test_the_recommended_size_for_a_budget_is_the_most_accurate():
     table = [(8, 0.80, 0.0, 0.01), (5, 0.75, 0.05, 0.01), (3, 0.79, 0.01, 0.01)]
     assert adapter.recommend(table, max_bytes=8 * 5).n_words == 3
-
-
-# -- answers to noise ------------------------------------------------------------------------------
 
 
 @fails("refinement moves words by labels without meaning")
@@ -93,9 +84,6 @@ def test_the_test_of_two_methods_counts_the_codebook_images_and_both_sides(tmp_p
     share = 1 / 3 + cell["n_test"] / (cell["n_train"] + cell["n_codebook"])
     t = gaps.mean() / np.sqrt(share * gaps.var(ddof=1))
     assert p == pytest.approx(2 * stats.t.sf(abs(t), 2), rel=1e-9)
-
-
-# -- methods as published --------------------------------------------------------------------------
 
 
 @fails("the first move of paper() is judged at temperature 1")
@@ -151,9 +139,6 @@ def test_a_ranking_records_the_images_that_chose_its_words(toy):
     bags, y, book = toy
     found = bs.PresenceRanking(book, 5, n_jobs=1).fit(bags, y).selection_
     assert set(bags.digests.tolist()) <= set(adapter.images_seen(found).tolist())
-
-
-# -- rounding --------------------------------------------------------------------------------------
 
 
 @fails("the objective of k-means is rounded in float32 far from the mean")

@@ -20,9 +20,6 @@ import bowsaw as bs
 ANNEALED = (*adapter.PRUNE_ANNEALING, "--keep", 6, "-j", 1, *adapter.PART_TRAIN, *PARTS)
 
 
-# -- resuming --------------------------------------------------------------------------------------
-
-
 def test_compare_with_another_seed_keeps_the_finished_cells(bowsaw, made, tmp_path):
     how = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, *PARTS, "-j", 1)
     assert bowsaw("compare", made.store, *how, "--seed", 0, "-o", "run").code == 0
@@ -99,9 +96,6 @@ def test_a_second_prune_of_the_same_output_is_refused(bowsaw, made, tmp_path):
     assert second.code != 0
 
 
-# -- Ctrl-C and refused moves ----------------------------------------------------------------------
-
-
 @fails("Ctrl-C inside fit is swallowed")
 def test_an_interrupted_fit_raises(toy, monkeypatch):
     bags, y, book = toy
@@ -127,9 +121,6 @@ def test_a_refused_move_is_a_rejected_move(toy, monkeypatch):
     adapter.refuse_swaps(monkeypatch, type(bs.whatif(book, bags, n_jobs=1)), 40)
     found = bs.Annealing(book, 5, n_steps=60, random_state=0, n_jobs=1).fit(bags, y)
     assert len(found.accepted_) == 60
-
-
-# -- files of others -------------------------------------------------------------------------------
 
 
 def test_saving_follows_a_symbolic_link(tmp_path):
