@@ -202,8 +202,7 @@ def test_slots_are_given_up_when_few_descriptors_are_far():
     state = ExactState(Codebook(words), bags, n_ranked=12, n_jobs=1)
     state.reset(np.arange(3)).swap([0], [3])
     n_before, n_bytes = state._far_blocks.slots.n_assigned.sum(), state.n_bytes
-    state.swap([], np.arange(10, 60))
-    state.swap([10], [70])
+    state.swap([], np.arange(10, 60)).swap([10], [70])
     assert n_before > 1000
     assert state._far_blocks.slots.n_assigned.sum() < n_before / 5
     assert state.n_bytes < n_bytes
@@ -229,8 +228,7 @@ def test_segments_are_whole_bags_and_not_larger_than_they_may_be(counts, most):
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     with patch.object(exact, "SEGMENT_ROWS", most):
         cuts = cut(offsets)
-    assert cuts[0] == 0
-    assert cuts[-1] == len(counts)
+    assert (cuts[0], cuts[-1]) == (0, len(counts))
     for first, last in pairwise(cuts):
         assert last > first or not counts
         assert offsets[last] - offsets[first] <= most or last == first + 1

@@ -22,27 +22,18 @@ def test_a_code_moves_no_more_than_its_log_weights_allow(entries, most):
     assert distance <= rounding.code_error(np.array(most)) + 1e-14
 
 
-def test_the_bound_of_a_code_is_attained():
+def test_bounds_of_codes_are_attained_sums_round_once_a_term_and_means_skip_empty_bags():
     # The chapter's worst case: odds e⁻ʰ become eʰ.
     for h in (1e-3, 0.1, 1.0, 3.0):
-        before, after = np.array([np.exp(-h), 1.0]), np.array([1.0, np.exp(-h)])
-        distance = np.abs(before / before.sum() - after / after.sum()).sum()
+        code = np.array([np.exp(-h), 1.0]) / (1 + np.exp(-h))
+        distance = np.abs(code - code[::-1]).sum()
         assert distance == pytest.approx(float(rounding.code_error(np.array(h))), rel=1e-12)
-
-
-def test_sums_round_once_a_term():
     assert rounding.sum_error(0) == 0
-    random = np.random.default_rng(0)
-    terms = random.random(1000).astype(np.float32)
-    total = np.float32(0)
-    for term in terms:
-        total += term
+    terms = np.random.default_rng(0).random(1000).astype(np.float32)
     exact = terms.astype(np.float64).sum()
-    assert abs(total - exact) <= rounding.sum_error(1000) * exact
+    # The last of the running sums is added up term by term.
+    assert abs(np.cumsum(terms)[-1] - exact) <= rounding.sum_error(1000) * exact
     assert np.isfinite(rounding.sum_error(2**60))
-
-
-def test_means_of_bags_skip_empty_ones():
     means = rounding.bag_means(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 2, 2, 3, 3]))
     assert means.tolist() == [0, 2, 0, 5, 0]
     assert rounding.bag_means(np.empty(0), np.array([0, 0])).tolist() == [0]
