@@ -101,9 +101,7 @@ def test_more_words_than_two_bytes_can_count(n_words):
     assert list_dtype(n_words) == (np.uint16 if n_words < 2**16 else np.int32)
     words = float32(np.random.default_rng(6).normal(size=(n_words, 8)))
     own = [0, 40_000, n_words - 1]
-    assert_lists_are_right(words[own], words, 3)
-    found = ranked_words(Bags(words[own]), words, 3)
-    assert found[:, 0].tolist() == own
+    assert assert_lists_are_right(words[own], words, 3).min() > 0
     # In one dimension there are too many to tell apart from afar, so that lists are empty.
     line = float32(np.arange(n_words)[:, None])
     assert ranked_words(Bags([[0.25]]), line, 3).tolist() == [[n_words] * 3]

@@ -17,9 +17,8 @@ VARIANTS = [
 every_score = pytest.mark.parametrize(("name", "options"), VARIANTS)
 
 
-def corpus(random, n_bags=24, n_columns=6):
-    histograms = random.dirichlet(np.full(n_columns, 0.4), size=n_bags)
-    return np.round(histograms, 2)
+def corpus(random, n_columns=6):
+    return np.round(random.dirichlet(np.full(n_columns, 0.4), size=24), 2)
 
 
 def assert_agree(score, found, fresh):
@@ -133,12 +132,13 @@ def test_scores_are_made_by_name_or_copied():
     again = make_score(score)
     assert again is not score
     assert again.measure == "df"
-    with pytest.raises(ParameterError, match="one of 'relevance', 'presence'"):
-        make_score("accuracy")
-    with pytest.raises(ParameterError, match="it has measure, combine"):
-        make_score("presence", joint=True)
-    with pytest.raises(ParameterError, match="for a score's name"):
-        make_score(score, measure="mi")
+    for name, options, message in (
+        ("accuracy", {}, "one of 'relevance', 'presence'"),
+        ("presence", {"joint": True}, "it has measure, combine"),
+        (score, {"measure": "mi"}, "for a score's name"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            make_score(name, **options)
 
 
 def test_what_does_not_fit_together_is_refused():
@@ -146,12 +146,11 @@ def test_what_does_not_fit_together_is_refused():
     assert np.isnan(score.value)
     with pytest.raises(ParameterError, match="begin"):
         score.update(np.ones((2, 2)))
-    for labels in ([], [[0]], [0.5, 1.0]):
-        with pytest.raises(DataError, match="one integer per bag"):
-            score.begin(labels, 2)
-    for labels in ([-1, 0], [0, 2]):
-        with pytest.raises(DataError, match="from 0 to 1"):
-            score.begin(labels, 2)
+    each, within = "one integer per bag", "from 0 to 1"
+    labels = {each: ([], [[0]], [0.5, 1.0]), within: ([-1, 0], [0, 2])}
+    for message, wrong in ((message, y) for message, many in labels.items() for y in many):
+        with pytest.raises(DataError, match=message):
+            score.begin(wrong, 2)
     for sizes in ([1], [1, -1], [1, np.nan]):
         with pytest.raises(DataError, match="n_descriptors"):
             score.begin([0, 1], 2, sizes)
