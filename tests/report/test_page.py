@@ -114,16 +114,16 @@ def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path)
     assert "Algorithm 1 as published" in raw[0].one("p", class_="rule").text
 
 
-def luminance(colour):
-    """As WCAG defines it, from #rrggbb."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one, other):
-    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+def contrast(*colours):
+    """As WCAG defines it, of two colours #rrggbb."""
+    found = []
+    for colour in colours:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        found.append(
+            0.05 + sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+        )
+    return max(found) / min(found)
 
 
 def test_texts_and_lines_stand_out_in_light_and_dark():

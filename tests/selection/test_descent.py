@@ -13,15 +13,13 @@ from bowsaw.scores.leave_one_out import leave_one_out_gradient
 from bowsaw.selection.descent import SOFTNESS, DescentPlan, Pool, Slopes, refine_words
 
 
-def two_classes(n_bags=24, n_rows=60, seed=0, scale=1.0):
+def two_classes(n_bags=24, n_rows=60, seed=0, apart=0.5, scale=1.0):
     # The classes differ in the first coordinate alone; the second is twice as wide and
     # uninformative, so words that k-means would place are of little use.
     random = np.random.default_rng(seed)
     labels = np.arange(n_bags) % 2
-    rows = [
-        scale * random.normal([0.5 * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels
-    ]
-    return bs.Bags.from_list(rows), labels
+    rows = [random.normal([apart * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels]
+    return bs.Bags.from_list([scale * bag for bag in rows]), labels
 
 
 def idle_words(scale=1.0):

@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.selection.test_descent import idle_words, two_classes
 
 import bowsaw as bs
 from bowsaw.checkpoint import remove_checkpoint
 from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.selection.annealing import Search
 from bowsaw.selection.descent import Descent, Slopes
-
-
-def two_classes(n_bags=24, n_rows=60, seed=0, apart=0.5):
-    # The classes differ in the first coordinate alone; the second is twice as wide and
-    # uninformative, so words that k-means would place are of little use.
-    random = np.random.default_rng(seed)
-    labels = np.arange(n_bags) % 2
-    rows = [random.normal([apart * label, 0.0], [1.0, 2.0], size=(n_rows, 2)) for label in labels]
-    return bs.Bags.from_list(rows), labels
 
 
 def unchecked(**options):
@@ -116,8 +108,7 @@ def test_it_begins_with_the_words_of_the_selector_that_it_is_given():
 def test_words_move_where_that_helps_bags_held_out():
     bags, labels = two_classes(n_bags=80)
     # Words that lie along the uninformative coordinate.
-    idle = bs.Codebook([[0.2, 2.0], [0.2, -2.0], [0.3, 0.0]])
-    saw = bs.Refinement(idle, 3, n_steps=40, random_state=0).fit(bags, labels)
+    saw = bs.Refinement(idle_words(), 3, n_steps=40, random_state=0).fit(bags, labels)
     errors = saw.holdout_.errors.mean(axis=0)
     assert saw.holdout_.marks.tolist() == [0, 5, 10, 20, 40]
     assert saw.holdout_.errors.shape == (5, 5)
