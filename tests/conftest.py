@@ -1,7 +1,5 @@
 """What every test shares: the same surroundings everywhere, and a folder of small images."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Fitting where scikit-learn has no callbacks."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

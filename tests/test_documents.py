@@ -4,8 +4,6 @@ A block that only includes another file (``--8<--``, as in the gallery) is not r
 included script has a test of its own. That the file is there is checked.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

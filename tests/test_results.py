@@ -1,7 +1,5 @@
 """Page, figure and README of the recorded experiments agree with the records."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

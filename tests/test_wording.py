@@ -4,8 +4,6 @@ Each pattern is a habit that the style forbids in the text and names of ``src`` 
 ``reproduction``. A line that needs the word all the same is listed in ``ALLOWED`` with its reason.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

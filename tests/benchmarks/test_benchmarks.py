@@ -1,7 +1,5 @@
 """The measurements do not rot: each runs once on a little data, and both sides agree."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

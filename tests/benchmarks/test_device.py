@@ -1,7 +1,5 @@
 """What docs/device.md shows of bytes and milliseconds is what was measured."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

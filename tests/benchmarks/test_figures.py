@@ -1,7 +1,5 @@
 """What docs/inference.md shows: the figures are computed, and its numbers are those measured."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -60,9 +58,6 @@ def made_up_moves() -> dict[str, Any]:
     }
 
 
-# -- the example of a pruned cell ------------------------------------------------------------------
-
-
 def test_exact_shares_are_counts_of_coding_again(example):
     own = example.descriptors[example.codes == example.pruned]
     away = np.linalg.norm(own[:, None] - example.words[example.kept], axis=2)
@@ -102,9 +97,6 @@ def test_cells_are_those_of_a_voronoi_diagram(example):
     assert n_compared >= 3
 
 
-# -- the drawings ----------------------------------------------------------------------------------
-
-
 def test_the_cell_is_drawn_with_every_share_in_words(example, tmp_path):
     said = texts(draw_cell(tmp_path / "figures"))
     for way in WAYS:
@@ -129,9 +121,6 @@ def test_every_line_shows_its_slope(tmp_path, slope, shown):
         assert label in said
     for name, *_ in LINES.values():
         assert said.count(f"{name} ({shown})") == len(AXES)
-
-
-# -- the page --------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_the_committed_measurements():

@@ -1,7 +1,5 @@
 """The searches that are measured: the side that re-codes is the truth, and costs what it says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ installs Chromium with apt, or prints what to do. It imports only the standard l
 ``make browser`` may run first of all.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """One browser for all tests here; without one, only the tests that need none are collected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path

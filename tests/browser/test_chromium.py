@@ -1,7 +1,5 @@
 """Where a browser is looked for, and what happens without one. These tests need none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Controls and toggles of the curves: what is drawn belongs to what was chosen."""
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import product

@@ -1,7 +1,5 @@
 """No overflow and no barriers, on a phone and a desk, light and dark."""
 
-from __future__ import annotations
-
 import pytest
 from tests.browser.conftest import RUNS
 from tests.browser.visiting import DESK, PHONE, visit

@@ -1,7 +1,5 @@
 """The page opens without errors, whatever is chosen and whatever names it holds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

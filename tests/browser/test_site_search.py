@@ -1,7 +1,5 @@
 """The documentation's search works from a folder on disk, without a server or a network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

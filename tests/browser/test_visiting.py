@@ -1,7 +1,5 @@
 """Each kind of fault, on a page that has it, is found by the test tools."""
 
-from __future__ import annotations
-
 import pytest
 from tests.browser.visiting import visit
 

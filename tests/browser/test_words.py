@@ -1,7 +1,5 @@
 """The size slider: words, image, search and mistakes are those of the chosen size."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

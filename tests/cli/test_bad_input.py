@@ -178,8 +178,6 @@ def test_a_store_without_finished_images_is_not_used(bowsaw, made, place, monkey
     assert "1.png: not an image" in bowsaw("inspect", "x.store").out
 
 
-# -- permissions ---------------------------------------------------------------------------------
-
 # The superuser may open everything; without these two capabilities, it is a user like others.
 AS_A_USER = """
 import ctypes, os, sys

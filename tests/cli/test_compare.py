@@ -87,9 +87,6 @@ def test_report_builds_the_same_page_again(bowsaw, compared, tmp_path):
     assert len({page.read_bytes() for page in pages}) == 1
 
 
-# -- stopped, and on a full disk -----------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def whole(made, tmp_path_factory):
     """A run that was not stopped."""

@@ -1,7 +1,5 @@
 """Small labelled collections."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bowsaw as bs

@@ -4,8 +4,6 @@ The classes are found by walking the public names, so that a new one has to have
 ``test_public.py`` fails until it has an entry here.
 """
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from sklearn.base import BaseEstimator

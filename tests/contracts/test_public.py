@@ -1,7 +1,5 @@
 """No public estimator without a contract; those of arrays pass scikit-learn's own checks."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

@@ -3,8 +3,6 @@
 What every estimator of bags promises, selector or not, is in ``test_estimators.py``.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 

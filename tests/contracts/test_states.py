@@ -1,7 +1,5 @@
 """What every state of the histograms promises, however it infers them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -4,8 +4,6 @@ Directions: bin 0 is a gradient to the right (brighter on the right), and bins g
 seen on a screen, because y points down: bin 2 is brighter below, bin 4 on the left, bin 6 above.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -84,8 +82,6 @@ def test_the_angle_of_every_possible_gradient():
     assert ours.min() >= 0
     assert ours.max() < 8
 
-
-# -- answers by hand ------------------------------------------------------------------------------
 
 # Every cell of a ramp holds the same sums. With all of them in one bin, each of 16 entries is
 # 1/√16 = 0.25 of the unit norm; clipping at 0.2 and the second norm bring it back to 0.25.

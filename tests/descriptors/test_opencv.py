@@ -1,7 +1,5 @@
 """Any float feature of OpenCV gives what it gives, in an order that is always the same."""
 
-from __future__ import annotations
-
 import json
 
 import cv2

@@ -1,7 +1,5 @@
 """From images to bags, whatever the source."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

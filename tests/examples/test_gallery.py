@@ -1,7 +1,5 @@
 """Every script of the gallery is run once: what its page prints and draws, and what it claims."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """``python -m tests.golden --write``: write the expected values from the code as it is."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 Keys and arguments are the final names of the methods; the right-hand sides are today's calls.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Numbers and files that a rearrangement of the code must not change."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

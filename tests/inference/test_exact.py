@@ -1,7 +1,5 @@
 """The exact state must be re-coding itself, descriptor by descriptor, to the bit."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """What all states inherit: columns in slots, copies, refusals and the certificate, on a toy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The survey measures what it says: each way on the same words, the same moves, the same truth."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

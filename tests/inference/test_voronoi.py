@@ -1,7 +1,5 @@
 """Eq. 3 by quadrature: known answers, closed forms and simulated descriptors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

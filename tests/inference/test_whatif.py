@@ -1,7 +1,5 @@
 """The entry point: which state it makes, what it passes on and what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The information bottleneck, the slow and obvious ways."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Coding and pooling, the slow and obvious way: one descriptor after another, in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Dense SIFT, the slow and obvious way: a loop over patches, cells and pixels in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

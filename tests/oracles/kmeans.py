@@ -1,7 +1,5 @@
 """k-means, the slow and obvious way."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

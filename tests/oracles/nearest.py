@@ -4,8 +4,6 @@ Sums run in the order of the dimensions, as the search defines its answer, so th
 equal and not just close, whatever the data.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

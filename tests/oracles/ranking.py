@@ -4,8 +4,6 @@ Sums run in the order of the dimensions, as the ranking defines its answer, so t
 equal and not just close, whatever the data.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from tests.oracles.nearest import squared_distances
 

@@ -1,7 +1,5 @@
 """Scores, the slow and obvious way."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import beta
 

@@ -1,7 +1,5 @@
 """Which word has which column after a swap, the slow and obvious way: lists of words."""
 
-from __future__ import annotations
-
 
 def after_swap(kept, out, in_):
     """The words by column: newcomers in the places of those that go, then holes or more columns."""

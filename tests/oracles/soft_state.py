@@ -1,7 +1,5 @@
 """Soft coding with the kept words alone, in float64, and moves to hold states to it."""
 
-from __future__ import annotations
-
 import numpy as np
 from tests.oracles.coding import soft_histogram
 

@@ -3,8 +3,6 @@
 Each returns Λ, ``(n_words, len(kept))``, column j being word ``kept[j]``; words are positions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr, owens_t
 from tests.oracles.nearest import squared_distances

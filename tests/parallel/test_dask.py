@@ -1,7 +1,5 @@
 """Which worker gets which block next."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given, settings

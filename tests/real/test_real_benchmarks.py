@@ -5,8 +5,6 @@ limits here are that much below what is asked of the mean. Words are learned fro
 each in ten rounds: a tenth of the work of the measured runs, and about 0.01 less.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

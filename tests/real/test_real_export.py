@@ -4,8 +4,6 @@ The codebooks are learned from the same pictures in a round or two: how good the
 matter here, how many there are and how close descriptors come to their borders does.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

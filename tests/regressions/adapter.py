@@ -1,7 +1,5 @@
 """Every call of bowsaw that the regression tests share: a rename changes this file alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

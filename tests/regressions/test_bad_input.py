@@ -1,7 +1,5 @@
 """Bad input that was taken for good, and messages that were wrong."""
 
-from __future__ import annotations
-
 import errno
 
 import numpy as np

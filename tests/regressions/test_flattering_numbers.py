@@ -1,7 +1,5 @@
 """Numbers that looked better than the truth."""
 
-from __future__ import annotations
-
 import re
 import time
 import warnings

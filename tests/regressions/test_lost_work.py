@@ -1,7 +1,5 @@
 """Work that was finished or saved, and then lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

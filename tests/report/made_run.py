@@ -4,8 +4,6 @@ Accuracies follow a rule that a test can repeat: of 100 test images per class, `
 recognised, so the accuracy of a cell is a mean of percentages.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Drawings that are made from a run's folder: hand-made codebooks and sample images."""
 
-from __future__ import annotations
-
 import base64
 
 import cv2

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 from tests.report.reading import read
 from tests.report.test_summary import cell, panel

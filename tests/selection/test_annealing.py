@@ -1,7 +1,5 @@
 """Simulated annealing over what-if states: identity 9, the paper's mode, planted answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Selectors and selections: input is checked once, output is coded alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

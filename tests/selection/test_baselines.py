@@ -1,7 +1,5 @@
 """Random subsets, farthest points and k-means at the small size."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Words near the descriptors: the guarantee by brute force, the path, what is refused."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

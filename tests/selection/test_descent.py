@@ -1,7 +1,5 @@
 """Moving words: gradients against differences, units, threads, data at the limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """From all words to a few: sizes, planted answers, interruptions, thin problems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Folds of bags and groups, and the error on bags held out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Bottom-up merging, with losses of its own, and the information bottleneck."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

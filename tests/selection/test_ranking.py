@@ -1,7 +1,5 @@
 """Words ranked one by one: the presence measures of Yang et al."""
 
-from __future__ import annotations
-
 from math import log
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Refinement: where words begin, how far they move, and resuming at every stage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

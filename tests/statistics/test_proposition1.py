@@ -4,8 +4,6 @@ The model: a bag has f_l N descriptors of word l, drawn from N(c_l, σ²I) trunc
 histogram under the full codebook is f by construction, and its re-coded histogram is random.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
