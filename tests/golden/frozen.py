@@ -38,7 +38,7 @@ SELECTORS = (
     "presence", "presence, recoded", "bottleneck", "svm", "winn", "boosting", "ridge",
     "separability",
 )  # fmt: skip
-COMPARED = ["refinement", "annealing", "paper", "presence", "bottleneck", "random", "kmeans"]
+COMPARED = ["annealing", "paper", "presence", "bottleneck", "random", "kmeans"]
 TRANSFERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exact": ("hard", "exact", {}),
     **{
@@ -196,8 +196,7 @@ FROZEN["compare page"] = lambda work: adapter.page_numbers(work.run)
 
 @frozen("refinement with holdout")
 def _(work: Workspace) -> Any:
-    n_steps, book = adapter.refinement_with_holdout(work.trained[0], work.bags, work.labels)
-    return {"n_steps": n_steps, **by_word(book)}
+    return adapter.refinement_with_holdout(work.trained[0], work.bags, work.labels)
 
 
 @frozen("elimination path")

@@ -114,17 +114,6 @@ def test_words_move_where_that_helps_bags_held_out():
     assert errors.min() < errors[0]
 
 
-def test_words_stay_where_labels_are_noise():
-    # Nothing to learn: moving fits the labels of the bags that move, and costs on others.
-    bags, _ = two_classes(n_bags=60, apart=0.0)
-    labels = np.random.default_rng(5).permutation(np.arange(60) % 3)
-    saw = unchecked(start=searching(50), n_steps=80, n_folds=None).fit(bags, labels)
-    assert saw.holdout_.n_steps < 80
-    if saw.holdout_.n_steps == 0:
-        assert saw.moved_ == 0
-        assert np.array_equal(saw.codebook_.words, large_book().only(saw.selection_.kept).words)
-
-
 @pytest.mark.parametrize("wrong", [{"n_steps": -1}, {"rate": 0.0}, {"per_bag": 0}, {"n_folds": 6}])
 def test_wrong_parameters_are_refused_before_the_search(wrong, monkeypatch):
     bags, labels = two_classes()
