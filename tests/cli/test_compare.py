@@ -57,7 +57,7 @@ def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
     assert compare(small_scenes, compared) == 0
     assert (compared / "cells.jsonl").read_bytes() == before
     out = capsys.readouterr().out
-    (row,) = [line for line in out.splitlines() if line.startswith("information bottleneck")]
+    (row,) = [line for line in out.splitlines() if line.startswith("bottleneck")]
     found = run.accuracies("sqrt", method="bottleneck", size=12)
     assert row.split()[-1] == f"{found.mean():.3f}"
     assert "index.html" in out

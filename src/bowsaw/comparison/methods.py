@@ -73,18 +73,18 @@ class Method:
         }
 
 
-_TITLES: dict[str, tuple[str, Any]] = {
-    FULL: ("all words", None),
-    "refinement": ("refined words", Refinement(None)),
-    "annealing": ("annealed subset", Annealing(None)),
-    "elimination": ("elimination", PruningPath(None)),
-    "coverage": ("coverage", Coverage(None)),
-    "paper": ("Algorithm 1 as published", Annealing.paper(None)),
-    "presence": ("presence ranking (MI)", PresenceRanking(None)),
-    "bottleneck": ("information bottleneck", Bottleneck(None)),
-    "random": ("random subset", RandomSubset(None)),
-    "farthest": ("farthest points", FarthestPoint(None)),
-    KMEANS: ("k-means at that size", None),
+_ESTIMATORS: dict[str, Any] = {
+    FULL: None,
+    "refinement": Refinement(None),
+    "annealing": Annealing(None),
+    "elimination": PruningPath(None),
+    "coverage": Coverage(None),
+    "paper": Annealing.paper(None),
+    "presence": PresenceRanking(None),
+    "bottleneck": Bottleneck(None),
+    "random": RandomSubset(None),
+    "farthest": FarthestPoint(None),
+    KMEANS: None,
 }
 _SUMMARIES = {
     FULL: "The whole codebook, nothing pruned.",
@@ -110,14 +110,14 @@ _REFERENCES = {
 METHODS: dict[str, Method] = {
     name: Method(
         name,
-        title,
+        "all words" if name == FULL else name,
         _SUMMARIES[name],
         "full" if name in (FULL, "presence", "bottleneck") else "pruned",
         estimator,
         name in _OURS,
         _REFERENCES.get(name),
     )
-    for name, (title, estimator) in _TITLES.items()
+    for name, estimator in _ESTIMATORS.items()
 }
 """All methods by name, in the order of tables."""
 
