@@ -15,27 +15,7 @@ from bowsaw.validation import check_int
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """Return the random generator of one purpose.
-
-    Parameters
-    ----------
-    seed : int
-        The seed of the whole run, not negative.
-    *names : str or int
-        The purpose of the stream, such as ``"split", 3``.
-
-    Returns
-    -------
-    numpy.random.Generator
-
-    Examples
-    --------
-    >>> from bowsaw.random_streams import stream
-    >>> bool(stream(0, "split", 1).random() == stream(0, "split", 1).random())
-    True
-    >>> bool(stream(0, "split", 1).random() == stream(0, "split", 2).random())
-    False
-    """
+    """Return the random generator of one purpose, such as ``stream(seed, "split", 3)``."""
     # NumPy integers have another repr and must name the same stream.
     plain = tuple(int(n) if isinstance(n, numbers.Integral) else n for n in names)
     digest = hashlib.sha256(repr(plain).encode()).digest()

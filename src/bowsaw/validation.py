@@ -31,13 +31,7 @@ DTYPES = (np.uint8, np.float32)
 def check_int(
     value: object, name: str, low: int, high: int | None = None, *, remedy: str = ""
 ) -> int:
-    """Return a parameter as an int within ``low`` and ``high``, or raise a ParameterError.
-
-    Examples
-    --------
-    >>> check_int(np.int64(3), "n_steps", 0)
-    3
-    """
+    """Return a parameter as an int within ``low`` and ``high``, or raise a ParameterError."""
     number = int(value) if _is_int(value) else None  # type: ignore[call-overload]
     if number is None or number < low or (high is not None and number > high):
         allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
@@ -149,11 +143,6 @@ def as_descriptors(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return ``values`` as finite rows, ``(n_descriptors, n_dims)``, or raise a DataError.
 
     uint8 and float32 are kept, every other dtype becomes float32.
-
-    Examples
-    --------
-    >>> as_descriptors([[1, 2]], "values")
-    array([[1., 2.]], dtype=float32)
     """
     array = as_numbers(values, name)
     if array.ndim != 2 or (len(array) and not array.shape[1]):
@@ -208,13 +197,7 @@ def json_mapping(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any]
 
 
 def json_value(value: Any) -> Any:
-    """Return a parameter as a JSON value; what JSON cannot hold becomes its ``repr``.
-
-    Examples
-    --------
-    >>> json_value((np.float32(0.5), "auto", None))
-    [0.5, 'auto', None]
-    """
+    """Return a parameter as a JSON value; what JSON cannot hold becomes its ``repr``."""
     if isinstance(value, np.generic | np.ndarray):
         return json_value(value.tolist())
     if isinstance(value, Mapping):

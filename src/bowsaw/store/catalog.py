@@ -58,14 +58,10 @@ SCHEMA = 1
 OK, SET_ASIDE, PENDING = "ok", "set-aside", "pending"
 _DTYPES = ("uint8", "float32")
 
-_NOT_DAMAGE = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
-)
+_NOT_DAMAGE = {
+    getattr(sqlite3, f"SQLITE_{name}")
+    for name in ("BUSY", "LOCKED", "READONLY", "IOERR", "CANTOPEN", "PERM")
+}
 
 _MAX_STEPS, _STEPS_PER_CHECK = 200_000, 1000
 """Steps of SQLite that reading may take beyond one per byte, and between two checks of them."""
