@@ -122,6 +122,7 @@ def attempt(reader: Reader, data: bytes, folder: Path, index: int = -1) -> str |
     def found(kind: str, error: BaseException) -> Finding:
         return Finding(reader.name, kind, _detail(error), data, index)
 
+    tracer = sys.gettrace()
     try:
         value = reader.read(data, folder)
         if value is None:
@@ -142,6 +143,9 @@ def attempt(reader: Reader, data: bytes, folder: Path, index: int = -1) -> str |
         return found("wrong read", error)
     except Exception as error:
         return found("exception", error)
+    finally:
+        # A tool that measures coverage goes on with the next test.
+        sys.settrace(tracer)
     return "accepted"
 
 
