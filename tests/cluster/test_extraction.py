@@ -65,10 +65,11 @@ def test_an_interrupted_extraction_goes_on(client, images, expected, tmp_path, l
         patch.setattr(Catalog, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             by_cluster(images, tmp_path / "made", client)
-    assert not (tmp_path / "made" / "segments").exists()
+    # A worker that was writing may leave segments; the next run removes them.
     done = sum(n_commits)
     by_cluster(images, tmp_path / "made", client if later == "cluster" else None)
     assert 0 < done < len(COUNTS)
+    assert not (tmp_path / "made" / "segments").exists()
     assert snapshot(tmp_path / "made") == expected
 
 
