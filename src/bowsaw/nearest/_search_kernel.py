@@ -183,7 +183,7 @@ def scan_bounds(
     in groups: the best bound of a group is scored if it reaches the best score so far, and the rest
     of the group one by one only if its second best bound does too, which is rare.
     """
-    # Local names: an array taken from a tuple in the loop costs a tenth of the time.
+    # Local names: taking arrays from the tuples inside the loop made hard coding 5 % slower.
     centred, exact_rows, error = rows
     vectors, half_norms, exact_words = words
     n_words, n_rows = bounds.shape
