@@ -45,6 +45,7 @@ from bowsaw.coding.bag_of_words import BagOfWords, coded, learns, words_from
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.measures import mean_class_accuracy
+from bowsaw.evaluation.significance import corrected_error
 from bowsaw.inference.state import HistogramState
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress, Task, fit_task, with_callbacks
@@ -189,8 +190,7 @@ def summarise(
     ``test_share`` is the number of test bags per training bag.
     """
     losses = found[:, :1] - found
-    factor = np.sqrt(1 / len(found) + test_share)
-    errors = factor * found.std(axis=0, ddof=1), factor * losses.std(axis=0, ddof=1)
+    errors = corrected_error(found, test_share), corrected_error(losses, test_share)
     means = found.mean(axis=0), losses.mean(axis=0)
     return tuple(
         SizeEstimate(

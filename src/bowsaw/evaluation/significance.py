@@ -1,11 +1,19 @@
-"""Whether one method is better than another, when the splits overlap.
+"""How exact an accuracy is, and whether one method is better than another, when splits overlap.
 
-Accuracies on random splits of one collection are not independent: training and test images of two
-splits overlap. The plain t statistic then finds differences that do not exist. Nadeau and Bengio
-(2003) correct its variance: for J splits with n_train and n_test images, and differences d of mean
-d̄ and variance s²,
+Accuracies on random splits or folds of one collection are not independent: training and test images
+of two splits overlap. The plain t statistic then finds differences that do not exist. Nadeau and
+Bengio (2003) correct its variance: for J splits with n_train and n_test images, and differences d
+of mean d̄ and variance s²,
 
-    t = d̄ / √((1/J + n_test / n_train) s²),  with J − 1 degrees of freedom.
+    se² = (1/J + n_test / n_train) s²,    t = d̄ / se,  with J − 1 degrees of freedom.
+
+**The interval of an accuracy.** Every accuracy that bowsaw prints has a 95 % interval, mean ± the
+larger of two margins:
+
+- t times the corrected standard error over the splits or folds, where there are at least two;
+- Wilson's (1927) interval of the mean for the number of test images, of which a class with few has
+  as much weight as one with many: n = K² / Σ 1/n_k for K classes with n_k test images. A single
+  split has only this one, and splits that happen to agree do not give an interval of length 0.
 
 Several comparisons at once need a stricter limit for each: Holm (1979) takes p values in rising
 order, the i-th (from 0) of m times m − i, never less than the one before.
@@ -20,6 +28,54 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bowsaw.errors import DataError
+
+
+CONFIDENCE = 0.95
+
+
+def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]:
+    """Return the corrected standard error of the mean over splits or folds, the first axis.
+
+    ``test_share`` is the number of test images per image that trained, n_test / n_train.
+
+    Examples
+    --------
+    >>> float(corrected_error([0.6, 0.7, 0.8], 0.5).round(4))
+    0.0913
+    """
+    found = np.asarray(values, dtype=np.float64)
+    return np.asarray(np.sqrt(1 / len(found) + test_share) * found.std(axis=0, ddof=1))
+
+
+def accuracy_margin(accuracies: ArrayLike, test_share: float, class_counts: ArrayLike) -> float:
+    """Return half of the 95 % interval of a mean per-class accuracy.
+
+    Parameters
+    ----------
+    accuracies : array-like of float, shape (n_splits,)
+        Of each split or fold.
+    test_share : float
+        Test images per image that trained. Not used for a single split.
+    class_counts : array-like of int, shape (n_classes,)
+        Different test images per class: of one split, or of all folds together.
+
+    Examples
+    --------
+    >>> round(accuracy_margin([0.70, 0.72, 0.74], 0.25, [50, 50, 50]), 3)
+    0.077
+    """
+    found = np.asarray(accuracies, dtype=np.float64)
+    counts = np.asarray(class_counts, dtype=np.float64)
+    counts = counts[counts > 0]
+    p, n = float(found.mean()), len(counts) ** 2 / float((1 / counts).sum())
+    z2 = float(stats.norm.isf((1 - CONFIDENCE) / 2)) ** 2
+    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+    wilson = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    margin = wilson + abs(centre - p)
+    if len(found) > 1:
+        t = stats.t.isf((1 - CONFIDENCE) / 2, len(found) - 1)
+        margin = max(margin, t * float(corrected_error(found, test_share)))
+    return float(margin)
 
 
 @dataclass(frozen=True)
@@ -72,8 +128,7 @@ def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) 
         )
     differences, n_splits = ours - theirs, len(ours)
     mean = float(differences.mean())
-    spread = float(differences.var(ddof=1))
-    error = float(np.sqrt((1 / n_splits + n_test / n_train) * spread))
+    error = float(corrected_error(differences, n_test / n_train))
     t = mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
     return Comparison(mean, error, t, float(stats.t.sf(t, n_splits - 1)))
 
