@@ -29,7 +29,6 @@ from scipy import stats
 
 from bowsaw.errors import DataError
 
-
 CONFIDENCE = 0.95
 
 
