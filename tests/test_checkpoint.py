@@ -101,12 +101,16 @@ if sys.platform != "win32":
         assert modes == [0o600, 0o640]
 
 
-def test_only_a_full_disk_is_translated_and_the_innermost_file_named(tmp_path):
+def test_refused_writes_are_translated_and_the_innermost_file_named(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "a") as file:
         file.write(b"never")
-    with pytest.raises(PermissionError), checkpoint.translate_enospc(tmp_path):
-        raise PermissionError(errno.EACCES, "denied")
-    full, translated = pytest.raises(SpaceError, match="inner"), checkpoint.translate_enospc
+    for number in (errno.EROFS, errno.EACCES, errno.ENOTDIR, errno.EIO):
+        refused = pytest.raises(StoreError, match="Choose another place")
+        with refused, checkpoint.translate_write_errors(tmp_path):
+            raise OSError(number, "denied")
+    with pytest.raises(BrokenPipeError), checkpoint.translate_write_errors(tmp_path):
+        raise BrokenPipeError(errno.EPIPE, "closed")
+    full, translated = pytest.raises(SpaceError, match="inner"), checkpoint.translate_write_errors
     with full as caught, translated(tmp_path / "outer"), translated(tmp_path / "inner"):
         raise OSError(errno.ENOSPC, "no space")
     assert caught.value.errno == errno.ENOSPC

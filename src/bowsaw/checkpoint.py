@@ -41,6 +41,10 @@ from bowsaw.validation import canonical_json, json_value, parse_json
 
 # EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
 _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
+_REFUSED = {
+    getattr(errno, name, errno.EACCES)
+    for name in ("EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EIO")
+}
 _MAX_NAME = 255
 _MAX_EMPTY = 2**20
 _CHECKPOINT = "bowsaw-checkpoint"
@@ -49,8 +53,8 @@ _MAX_EMPTY_TEXT = 1024
 
 
 @contextmanager
-def translate_enospc(path: Path) -> Iterator[None]:
-    """Turn "no space left on device" into a SpaceError with a remedy."""
+def translate_write_errors(path: object) -> Iterator[None]:
+    """Turn what the system says of a write into a SpaceError or a StoreError with a remedy."""
     try:
         yield
     except SpaceError:
@@ -62,7 +66,18 @@ def translate_enospc(path: Path) -> Iterator[None]:
                 f"the disk is full while writing {path}. Free some space and run the same "
                 "command again; finished work is kept.",
             ) from error
+        if error.errno in _REFUSED:
+            raise StoreError(
+                f"{path} cannot be written: {error.strerror}. Choose another place, or make this "
+                "one writable, and run the command again; finished work is kept."
+            ) from error
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing."""
+    with translate_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
@@ -75,7 +90,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     tail = f".{secrets.token_hex(6)}.partial"
     head = os.fsencode(target.name)[: _MAX_NAME - len(tail) - 1]
     partial = target.with_name("." + os.fsdecode(head) + tail)
-    with translate_enospc(target):
+    with translate_write_errors(target):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(partial, flags, 0o666)
         try:
@@ -133,7 +148,7 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     lock_path = output / "writer.lock" if is_folder else Path(f"{output}.lock")
     lock = FileLock(lock_path, timeout=0)
     try:
-        with translate_enospc(lock_path):
+        with translate_write_errors(named):
             # The file may be removed by its holder between our opening and our locking it.
             while True:
                 if not is_folder:
@@ -147,11 +162,6 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
         raise BusyError(
             f"another process is writing {named}. Wait for it to end, or choose another output."
         ) from None
-    except PermissionError as error:
-        raise StoreError(
-            f"{named} cannot be written: {error.strerror}. Choose another output, or get "
-            "permission to write there."
-        ) from error
     except (NotImplementedError, OSError) as error:
         if isinstance(error, SpaceError):
             raise
@@ -401,7 +411,7 @@ class JsonLines:
         """Drop a last line that was cut short."""
         if not self.path.is_file():
             return
-        with self.path.open("r+b") as file:
+        with translate_write_errors(self.path), self.path.open("r+b") as file:
             content = file.read()
             complete = content.rfind(b"\n") + 1
             if complete < len(content):
@@ -410,7 +420,7 @@ class JsonLines:
     def append(self, line: Mapping[str, Any]) -> None:
         """Write one line and wait until it is on disk."""
         text = json.dumps(line, allow_nan=False) + "\n"
-        with translate_enospc(self.path), self.path.open("ab") as file:
+        with translate_write_errors(self.path), self.path.open("ab") as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())

@@ -11,7 +11,7 @@ class                   exit code  raised when
 ``DataError``           3          data cannot be used: NaN, wrong shape, too few images
 ``ImageError``          3          one image file cannot be used; carries ``path``, ``reason``
 ``MismatchError``       4          two things do not belong together: codebook and descriptors
-``StoreError``          5          a store is missing, damaged or of another version
+``StoreError``          5          a store is missing or damaged; an output cannot be written
 ``BusyError``           6          another process is writing the same output
 ``FormatError``         7          a file is not what its name says
 ``LeakError``           8          a codebook was made from images that it is tested on
@@ -74,7 +74,7 @@ class MismatchError(BowsawError, ValueError):
 
 
 class StoreError(BowsawError):
-    """A store is missing, damaged or of another version."""
+    """A store is missing, damaged or of another version, or an output cannot be written."""
 
     exit_code: ClassVar[int] = 5
 

@@ -203,11 +203,11 @@ FORBIDDEN = """
 extract shut -o x.store                       | Data      | shut cannot be listed (Permission
 extract half -o x.store                       | Data      | half/grass cannot be listed
 extract torn -o x.store --strict              | Data      | 001.png: no permission to read it
-extract torn -o sealed/x.store                | Store     | sealed/x.store cannot become a st
+extract torn -o sealed/x.store                | Store     | sealed/x.store cannot be
 train sealed/shut.store -o x.safetensors      | Store     | Ask for permission to read it
-train s.store -o sealed/x.safetensors         | Parameter | nothing can be written
+train s.store -o sealed/x.safetensors         | Store     | sealed cannot be written
 encode shut.safetensors s.store -o x.npz      | Format    | Permission denied
-compare s.store -o sealed/run                 | Parameter | Permission denied
+compare s.store -o sealed/run                 | Store     | Permission denied
 """
 
 

@@ -237,7 +237,7 @@ def test_a_folder_with_other_files_is_not_taken_for_a_store(images, run, tmp_pat
             run(overwrite=overwrite)
     assert [path.read_text() for path in mine] == ["mine", "mine"]
     for path in (mine[0], mine[0] / "inside"):
-        with pytest.raises(StoreError, match="cannot become a store"):
+        with pytest.raises(StoreError, match="cannot be"):
             run(path)
 
 

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from bowsaw.checkpoint import make_folder
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command, printable
 from bowsaw.cli.extract import image_folder
@@ -133,7 +134,7 @@ def _read_collection(command: Command) -> Collection:
         classes = format_count(len(images.classes), "class", "classes")
         command.note(f"{name}: {format_count(len(images), 'file')} in {classes}")
         place = folder / "work" / f"{name}.store"
-        place.parent.mkdir(exist_ok=True)
+        make_folder(place.parent)
         store = extract(images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet)
         root = None if options.no_pixels else source
     return Collection.from_store(

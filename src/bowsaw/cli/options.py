@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw._version import __version__
-from bowsaw.checkpoint import Checkpoint, exclusive, is_checkpoint, remove_checkpoint
+from bowsaw.checkpoint import (
+    Checkpoint,
+    exclusive,
+    is_checkpoint,
+    make_folder,
+    remove_checkpoint,
+    translate_write_errors,
+)
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.collection import Collection
@@ -289,16 +296,10 @@ def check_output(path: str, suffix: str, **inputs: str | None) -> None:
 
 
 def _check_writable(folder: Path, make: bool = False) -> None:
-    try:
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder.absolute()):
-            pass
-    except OSError as error:
-        raise ParameterError(
-            f"nothing can be written in the folder {folder} ({error.strerror}). Choose another "
-            "output."
-        ) from error
+    if make:
+        make_folder(folder)
+    with translate_write_errors(folder), tempfile.TemporaryFile(dir=folder.absolute()):
+        pass
 
 
 def check_folder(path: str, source: str) -> Path:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw._version import __version__
-from bowsaw.checkpoint import estimator_settings, fingerprint, remove_checkpoint
+from bowsaw.checkpoint import estimator_settings, fingerprint, make_folder, remove_checkpoint
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
@@ -148,7 +148,7 @@ class SplitRun:
         try:
             book = load(path)
         except (BowsawError, OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             partial = path.with_suffix(".partial")
             trainer.set_params(verbose=self.experiment.verbose, checkpoint=partial)
             rows = split.codebook if len(split.codebook) else split.train
@@ -206,7 +206,7 @@ class SplitRun:
         codes_with = record.get("codes_with", run.methods[key.method].codes_with)
         if (codes_with == "pruned" and key.method != GIVEN) or (key.method == FULL and is_sampled):
             path = codebook_path(run.folder, key)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             save(chosen.codebook, path)
         answers = None
         if is_sampled:

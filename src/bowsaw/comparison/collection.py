@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags, as_bags
-from bowsaw.checkpoint import atomic_write, fingerprint
+from bowsaw.checkpoint import atomic_write, fingerprint, make_folder
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.formatting import format_count
 from bowsaw.images.decode import read_image
@@ -152,7 +152,7 @@ class Collection:
             sizes = np.asarray(store.sizes[rows], dtype=np.int64)
             paths = [os.fsencode(store.paths[row]) for row in rows.tolist()]
             pixels[: len(shown)] = [self._pixels(row) for row in shown.tolist()]
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with atomic_write(path) as file:
             np.savez(
                 file,

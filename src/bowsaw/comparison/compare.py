@@ -35,7 +35,7 @@ import sklearn
 from numpy.typing import ArrayLike
 
 from bowsaw._version import __version__
-from bowsaw.checkpoint import JsonLines, exclusive, first_difference
+from bowsaw.checkpoint import JsonLines, exclusive, first_difference, make_folder
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
@@ -332,7 +332,7 @@ def _run(
     folder, first = experiment.folder, experiment.sample_split
     # A class with too few images is reported before any work is done.
     starts = {name: experiment.split(name, first) for name in experiment.collections}
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with exclusive(folder, "run"):
         if overwrite and (folder / "run.json").exists():
             _clear(folder)

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.checkpoint import translate_enospc
+from bowsaw.checkpoint import translate_write_errors
 from bowsaw.codebook import Codebook
 from bowsaw.coding._pooling_kernel import weigh
 from bowsaw.coding.soft import WordScores, score_factor, soft_histograms
@@ -313,7 +313,7 @@ def _mapped(
             f"the soft state needs {n_bytes} bytes on disk, and {parent} has {free} free. Give "
             "another folder=, or use fewer words or bags."
         )
-    with translate_enospc(parent), tempfile.TemporaryFile(dir=parent) as file:
+    with translate_write_errors(parent), tempfile.TemporaryFile(dir=parent) as file:
         # Reserved now: a page that cannot be written later would kill the process.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checkpoint import short_digest, translate_enospc
+from bowsaw.checkpoint import short_digest, translate_write_errors
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ClusterError, DataError, ImageError
 from bowsaw.parallel.dask import Cluster, block_size
@@ -201,7 +201,7 @@ def join_shard(
 def make_staging_dir(folder: Path) -> Iterator[Path]:
     """Make the staging folder of a run in a store, and remove it with everything in it."""
     staging_dir = folder.absolute() / SEGMENTS / uuid.uuid4().hex
-    with translate_enospc(staging_dir):
+    with translate_write_errors(staging_dir):
         staging_dir.mkdir(parents=True)
     try:
         yield staging_dir

@@ -29,7 +29,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bowsaw.checkpoint import exclusive, translate_enospc
+from bowsaw.checkpoint import exclusive, make_folder
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ImageError, StoreError
 from bowsaw.images.folder import ImageFolder
@@ -167,8 +167,7 @@ def _claim(folder: Path) -> None:
                 f"{catalog if CATALOG_NAME in names else folder} is {what}, and the folder is not "
                 f"empty (it holds {min(names)!r}). Choose another output."
             )
-        with translate_enospc(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise StoreError(
             f"{folder} cannot become a store: {error.strerror}. Choose another output."

@@ -39,7 +39,7 @@ from bowsaw.checkpoint import (
     atomic_write,
     exclusive,
     remove_checkpoint,
-    translate_enospc,
+    translate_write_errors,
 )
 from bowsaw.errors import FormatError
 from bowsaw.store.shards import header
@@ -126,7 +126,7 @@ class HistogramWriter:
         """Write zeros: a sparse file would meet a full disk inside the memory map, which kills."""
         block = bytes(2**20)
         left = _ROWS.itemsize * math.prod(shape)
-        with translate_enospc(self._path):
+        with translate_write_errors(self._path):
             try:
                 with self._rows_path.open("wb") as file:
                     file.write(self._header)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.checkpoint import sync_folder, translate_enospc
+from bowsaw.checkpoint import sync_folder, translate_write_errors
 from bowsaw.errors import DataError, StoreError
 
 VALUES, POSITIONS = "shards", "positions"
@@ -73,19 +73,19 @@ class _RowFile:
         self._dtype = dtype.newbyteorder("<")
         self._n_columns = n_columns
         self._n_rows = 0
-        with translate_enospc(path):
+        with translate_write_errors(path):
             path.parent.mkdir(exist_ok=True)
             self._file = self._partial.open("wb")
             self._file.write(bytes(_HEADER_BYTES))
 
     def append(self, rows: NDArray[Any]) -> None:
         if len(rows):
-            with translate_enospc(self._path):
+            with translate_write_errors(self._path):
                 self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._n_rows += len(rows)
 
     def finish(self) -> None:
-        with translate_enospc(self._path):
+        with translate_write_errors(self._path):
             self._file.seek(0)
             self._file.write(header(self._dtype, self._n_rows, self._n_columns))
             self._file.flush()
