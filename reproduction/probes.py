@@ -141,7 +141,7 @@ def _anneal(
         held = coder.transform(probed.bags("codebook")), probed.y("codebook")
     model = bs.HistogramClassifier(n_jobs=probed.n_jobs, random_state=0).fit(X, y, *held)
     guess = model.predict(coder.transform(probed.bags("test")))
-    score = make_score("relevance").begin(y, n_classes, train.counts)
+    score = make_score("relevance").begin(y, n_classes, train.counts, coding)
     return {
         "score": float(search.score_),
         "recoded_score": float(score.update(X)),

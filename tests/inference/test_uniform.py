@@ -103,6 +103,24 @@ def test_sequential_order_belongs_to_the_words_even_where_masses_are_equal():
         np.testing.assert_allclose(there.histograms, here.histograms, atol=1e-7)
 
 
+@ANY_POLICY
+def test_only_the_sequential_policy_depends_on_the_other_bags(policy):
+    # Words 1 and 2 go. With n = 1 the heavier goes first: word 1 to word 2, and with it to word 3,
+    # or word 2 to word 1, and with it to word 0.
+    book = Codebook([[0.0], [1.1], [2.0], [3.1]])
+    bag, heavy = [0.25, 0.25, 0.25, 0.25], np.eye(4)
+    how = {"neighbours": 1, "policy": policy}
+    first, second = (
+        UniformState(book, [bag, heavy[word]], **how).without([1, 2]).histograms[0]
+        for word in (1, 2)
+    )
+    if policy == "sequential":
+        np.testing.assert_allclose(first, [0.25, 0.75])
+        np.testing.assert_allclose(second, [0.75, 0.25])
+    else:
+        np.testing.assert_array_equal(first, second)
+
+
 def test_a_closed_class_gives_to_its_nearest_survivor():
     # Words 0 to 3 name each other; word 4, beside them, names only them. Word 5 names the class and
     # survivor 6, so a third of it walks to the survivor and the rest into the class for ever, whose

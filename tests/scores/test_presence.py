@@ -27,9 +27,8 @@ def test_chi_squared_is_scipys_and_mutual_information_that_of_the_table(corpus):
     ).reshape(9, 3, 2, 2)
     each = [[chi2_contingency(t, correction=False).statistic for t in word] for word in tables]
     mean = each @ (np.bincount(labels) / len(labels))
-    np.testing.assert_allclose(word_scores(has, labels, "chi2"), mean)
-    found = word_scores(has, labels, "chi2", combine="max")
-    np.testing.assert_allclose(found, np.max(each, axis=1))
+    np.testing.assert_allclose(word_scores(has, labels, "chi2", combine="mean"), mean)
+    np.testing.assert_allclose(word_scores(has, labels, "chi2"), np.max(each, axis=1))
     information = [oracle.mutual_information(word[:, :, 0].tolist()) for word in tables]
     np.testing.assert_allclose(word_scores(has, labels, "mi"), information, atol=1e-14)
     np.testing.assert_allclose(word_scores(has, labels, "df"), has.mean(axis=0))
@@ -63,6 +62,13 @@ def test_the_score_is_the_mean_of_the_ranking(corpus, measure):
     assert score.update(shares) == pytest.approx(word_scores(has, labels, measure).mean())
     soft = Presence(measure, threshold=0.1).begin(labels, 3)
     assert soft.update(np.maximum(shares, 0.05)) == score.value
+
+
+def test_soft_histograms_need_a_threshold():
+    with pytest.raises(ParameterError, match="threshold above 0 with soft coding"):
+        Presence().begin([0, 1], 2, coding="soft")
+    soft = np.array([[0.9, 0.1], [0.2, 0.8]])
+    assert Presence(threshold=0.5).begin([0, 1], 2, coding="soft").update(soft) > 0
 
 
 def test_what_is_not_known_is_refused():

@@ -10,6 +10,32 @@ from bowsaw.scores import _beta_kernel as kernel
 from bowsaw.scores.relevance import Relevance
 
 
+def test_the_entropy_of_large_parameters_is_that_of_the_limits():
+    # Both large: a Gaussian of the same variance, up to 1 / a. One small: b f is a Gamma(a), up to
+    # a² / b.
+    for a, b in [(1e6, 3e6), (4e12, 6e12), (1e15, 1e13)]:
+        variance = a * b / ((a + b) ** 2 * (a + b + 1))
+        expected = 0.5 * np.log(2 * np.pi * np.e * variance)
+        assert kernel.beta_entropy(a, b) == pytest.approx(expected, abs=1e-9 + 1 / min(a, b))
+        assert kernel.beta_entropy(b, a) == kernel.beta_entropy(a, b)
+    for a in (0.2, 1.0, 7.0, 29.0, 31.0):
+        for b in (1e9, 1e13, 1e16):
+            expected = stats.gamma.entropy(a) - np.log(b)
+            assert kernel.beta_entropy(a, b) == pytest.approx(
+                expected, abs=(1 + a) ** 2 / b + 1e-12
+            )
+
+
+def test_the_two_forms_of_the_entropy_meet():
+    below, above = np.nextafter(kernel.LARGE, 0), kernel.LARGE
+    for b in (0.1, 5.0, below, above, 1000.0):
+        expected = kernel.beta_entropy(above, b)
+        assert kernel.beta_entropy(below, b) == pytest.approx(expected, abs=1e-13)
+    points = np.linspace(20, 60, 200)
+    found = [kernel.beta_entropy(x, 80 - x) for x in points]
+    np.testing.assert_allclose(found, stats.beta.entropy(points, 80 - points), atol=1e-11)
+
+
 def fit(values):
     return kernel.by_likelihood(
         values.mean(), values.var(), np.log(values).mean(), np.log1p(-values).mean()
@@ -84,6 +110,23 @@ def test_an_uninformative_word_has_the_bias_of_a_likelihood_ratio():
     assert abs(found - (n_classes - 1) / n) < 4 * error + 0.1 * (n_classes - 1) / n
 
 
+def test_soft_shares_are_taken_as_they_are():
+    # Shares of 1000 words: nearly all are below half a descriptor of a bag of 900.
+    random = np.random.default_rng(4)
+    labels = np.repeat([0, 1, 2], [30, 50, 40])
+    values = random.beta(np.array([1.2, 1.5, 1.0])[labels], 4000.0, size=(5, 120)).T
+    assert (values < 0.5 / 900).mean() > 0.8
+    score = Relevance().begin(labels, 3, np.full(120, 900), coding="soft")
+    score.update(values)
+    expected = [oracle.beta_relevance(column, labels, 3) for column in values.T]
+    np.testing.assert_allclose(score.word_values, expected, atol=1e-6)
+    # A word that varies by rounding alone scores 0, and exact zeros (an empty bag) are no infinity.
+    flat = (1e-3 * (1 + 1e-6 * random.normal(size=(120, 1)))).astype(np.float32)
+    assert score.update(flat) == 0
+    values[7] = 0
+    assert 0 <= score.update(values) <= score.class_entropy
+
+
 def test_guarded_words_never_win():
     random = np.random.default_rng(6)
     labels = np.repeat([0, 1], 30)
@@ -105,6 +148,12 @@ def test_guarded_words_never_win():
 
 
 def test_parameters_out_of_range_are_refused():
-    for name, value in (("floor", 0), ("floor", 0.5), ("least_deviation", 0), ("min_documents", 0)):
+    for name, value in (
+        ("floor", 0),
+        ("floor", 1e-17),
+        ("floor", 0.5),
+        ("least_deviation", 0),
+        ("min_documents", 0),
+    ):
         with pytest.raises(ParameterError, match=name):
             Relevance(**{name: value})

@@ -562,8 +562,9 @@ class PruningPath(Selector):
             shared = SharedCodes(book, bags)
         show = bool(self.verbose) and task is not None and not task.observed
         how = (self.sharpness, self.n_jobs, show, self.transfer_options)
+        score = make_score(self.score)
+        score.begin(labels, len(self.classes_), bags.counts, self.coding)
         state = shared.state(self.coding, "exact", *how).reset(book.ids)
-        score = make_score(self.score).begin(labels, len(self.classes_), bags.counts)
         saved = work_checkpoint(self, book, bags, labels, self.seed_)
         path = eliminate(
             state,

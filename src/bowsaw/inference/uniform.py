@@ -8,8 +8,9 @@ which agree on one word:
     1/n to each of the n nearest survivors; to all of them if they are fewer. The only policy whose
     moves cost what they touch: a swap of 10 words recomputes some 150 columns of 2500.
 ``sequential``
-    The words go one by one, by falling mass in the corpus (ties by the words' vectors), each to its
-    n nearest words still alive.
+    The words go one by one, by falling mass in all bags of the state (ties by the words' vectors),
+    each to its n nearest words still alive. It is the only policy whose Λ, and so the histogram of
+    a bag, depends on the other bags.
 ``chain``
     Each word's neighbours are its n nearest words, alive or not, and mass walks from neighbour to
     neighbour until it meets a survivor: an absorbing Markov chain.

@@ -19,6 +19,10 @@ ENOUGH = 1e-7
 """Newton stops after a smaller relative step; the remaining error is of the order of its square."""
 LEAST_PRODUCT = 1e-100
 """Logarithms are taken of products, when they fall below this; no factor is smaller."""
+NARROW = 1e-5
+"""A smaller deviation, relative to the mean: Σ log f in float64 no longer shows it."""
+LARGE = 30.0
+"""From here on the asymptotic series of ``_part`` is exact to float64."""
 
 
 class Guards(NamedTuple):
@@ -101,11 +105,24 @@ def by_likelihood(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _part(x: float) -> float:
+    """Return log Γ(x) − (x − 1) ψ(x) + x, which grows as log(2πe x) / 2."""
+    if x < LARGE:
+        return math.lgamma(x) - (x - 1.0) * gammas(x)[0] + x
+    i = 1.0 / x
+    series = 1 / 120 + i * (1 / 210 - i * (1 / 252 + i * (1 / 210 - i * (1 / 240))))
+    series = -i * (1 / 3 + i * (1 / 12 + i * (1 / 90 - i * series)))
+    return 0.5 * math.log(2 * math.pi * math.e * x) + series
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def beta_entropy(a: float, b: float) -> float:
-    """Return the differential entropy of Beta(a, b), in nats."""
-    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    of_a, of_b, of_sum = gammas(a)[0], gammas(b)[0], gammas(a + b)[0]
-    return log_beta - (a - 1.0) * of_a - (b - 1.0) * of_b + (a + b - 2.0) * of_sum
+    """Return the differential entropy of Beta(a, b), in nats.
+
+    log B(a, b) − (a − 1) ψ(a) − (b − 1) ψ(b) + (a + b − 2) ψ(a + b), whose terms grow as a log a,
+    in parts of the size of log a.
+    """
+    return _part(a) + _part(b) - _part(a + b) - gammas(a + b)[0]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -115,8 +132,9 @@ def fit_group(
     """Return (a, b) for n values from their sums; by moments where they hardly vary."""
     mean = total / n
     variance = squares / n
-    if not variance > least_variance:
-        return by_moments(mean, least_variance)
+    least = max(least_variance, (NARROW * mean) ** 2)
+    if not variance > least:
+        return by_moments(mean, least)
     return by_likelihood(mean, variance, logs / n, rests / n)
 
 
@@ -183,7 +201,8 @@ def relevances(
             if class_sizes[y] > 0:
                 away = sums[y, 0] / class_sizes[y] - total / n_bags
                 squares += sums[y, 1] + class_sizes[y] * away * away
-        if not squares / n_bags > least_variance:
+        least = max(least_variance, (NARROW * total / n_bags) ** 2)
+        if not squares / n_bags > least:
             continue
         logs, rests = sums[:, 2].sum(), sums[:, 3].sum()
         a, b = fit_group(n_bags, total, squares, logs, rests, least_variance)

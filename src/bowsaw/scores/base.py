@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,11 +57,16 @@ class Score(ABC):
 
     _labels: NDArray[np.int64]
     _class_sizes: NDArray[np.int64]
+    _coding: Literal["hard", "soft"]
     _n_columns: int
     _value: float
 
     def begin(
-        self, labels: ArrayLike, n_classes: int, n_descriptors: ArrayLike | None = None
+        self,
+        labels: ArrayLike,
+        n_classes: int,
+        n_descriptors: ArrayLike | None = None,
+        coding: Literal["hard", "soft"] = "hard",
     ) -> Self:
         """Start a run.
 
@@ -73,12 +78,15 @@ class Score(ABC):
             Number of classes.
         n_descriptors : array-like of shape (n_bags,), optional
             Descriptors in each bag, for scores that depend on them.
+        coding : {"hard", "soft"}, default="hard"
+            How the histograms are made: soft ones have no zeros.
 
         Returns
         -------
         Score
             Itself.
         """
+        check_choice(coding, "coding", ("hard", "soft"))
         found = np.asarray(labels)
         if found.ndim != 1 or not len(found) or not np.issubdtype(found.dtype, np.integer):
             raise DataError(
@@ -102,6 +110,7 @@ class Score(ABC):
         self._class_sizes = np.bincount(self._labels, minlength=n_classes)
         self._n_columns = -1
         self._value = float("nan")
+        self._coding = coding
         self._prepare(sizes)
         return self
 

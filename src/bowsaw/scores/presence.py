@@ -9,10 +9,14 @@ class, B the word and another class, C the class alone, D neither:
 - ``"mi"``: I(presence; class), in nats, of the whole 2 × n_classes table.
 - ``"pmi"``: log(A n / ((A + B)(A + C))), combined over the classes.
 
-The source leaves open how classes are combined: here by the mean weighted by the classes' shares
-(the default for χ²) or the largest (the default for pointwise information, whose mean is at most 0
-by Jensen's inequality). Half a bag replaces A = 0 in pointwise information. Words in all bags or in
-none score 0 except for ``"df"``. χ² for a single class is 0.
+The source leaves open how classes are combined. The study of text that it follows (Yang and
+Pedersen, 1997) defines the largest, the default here, and the mean weighted by the classes' shares;
+the mean of pointwise information is at most 0 by Jensen's inequality. Half a bag replaces A = 0 in
+pointwise information. Words in all bags or in none score 0 except for ``"df"``. χ² for a single
+class is 0.
+
+With soft coding every bag has a share of every word: there a word is present where its share
+exceeds ``threshold``.
 
 **Cost.** A changed column costs its n_bags entries and n_classes numbers.
 """
@@ -24,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.errors import DataError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.scores.base import WordwiseScore
 from bowsaw.validation import check_choice, check_real
 
@@ -36,7 +40,7 @@ def word_scores(
     labels: ArrayLike,
     measure: str = "mi",
     *,
-    combine: str | None = None,
+    combine: str = "max",
     n_classes: int | None = None,
 ) -> NDArray[np.float64]:
     """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
@@ -56,10 +60,19 @@ def word_scores(
     return _values(_by_class(has.T, given, size), sizes, measure, combine)
 
 
-def check_measure(measure: str, combine: str | None) -> None:
+def check_measure(measure: str, combine: str) -> None:
     """Raise a ParameterError for an unknown measure or combination."""
     check_choice(measure, "measure", MEASURES)
-    check_choice(combine, "combine", ("mean", "max", None))
+    check_choice(combine, "combine", ("mean", "max"))
+
+
+def check_threshold(threshold: float, coding: str) -> None:
+    """Raise a ParameterError where a word would be present in every bag."""
+    if coding == "soft" and not threshold > 0:
+        raise ParameterError(
+            "presence needs a threshold above 0 with soft coding, where every image has a share of "
+            "every word. Use hard coding, another score, or a threshold such as 1 / n_words."
+        )
 
 
 class Presence(WordwiseScore):
@@ -69,10 +82,10 @@ class Presence(WordwiseScore):
     ----------
     measure : {"df", "chi2", "mi", "pmi"}, default="mi"
         The measure; formulas are at the top of the module.
-    combine : {"mean", "max"} or None, default=None
-        How classes are combined; None for the mean in χ² and the largest in "pmi".
+    combine : {"max", "mean"}, default="max"
+        How ``"chi2"`` and ``"pmi"`` combine the classes.
     threshold : float, default=0.0
-        A word is present where its entry is above this; soft histograms need one above 0.
+        A word is present where its entry is above this; soft coding needs one above 0.
 
     Examples
     --------
@@ -87,7 +100,7 @@ class Presence(WordwiseScore):
         self,
         measure: Literal["df", "chi2", "mi", "pmi"] = "mi",
         *,
-        combine: Literal["mean", "max"] | None = None,
+        combine: Literal["max", "mean"] = "max",
         threshold: float = 0.0,
     ) -> None:
         check_measure(measure, combine)
@@ -95,6 +108,9 @@ class Presence(WordwiseScore):
         self.measure = measure
         self.combine = combine
         self.threshold = threshold
+
+    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
+        check_threshold(self.threshold, self._coding)
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         having = _by_class(rows > self.threshold, self._labels, len(self._class_sizes))
@@ -112,7 +128,7 @@ def _by_class(
 
 
 def _values(
-    having: NDArray[np.float64], sizes: NDArray[np.int64], measure: str, combine: str | None
+    having: NDArray[np.float64], sizes: NDArray[np.int64], measure: str, combine: str
 ) -> NDArray[np.float64]:
     n = float(sizes.sum())
     total = having.sum(axis=1)
@@ -143,7 +159,7 @@ def _values(
         expected = total * shares
         halved = np.where(having > 0, having, 0.5)
         each[:, present] = np.log(halved[:, present] / expected[:, present])
-    by_mean = combine == "mean" or (combine is None and measure == "chi2")
     # Not a product by BLAS, whose rounding depends on the number of rows.
-    values[varies] = (each * shares).sum(axis=1) if by_mean else each[:, present].max(axis=1)
+    mean = (each * shares).sum(axis=1)
+    values[varies] = mean if combine == "mean" else each[:, present].max(axis=1)
     return values

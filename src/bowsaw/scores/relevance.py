@@ -7,14 +7,18 @@ those of each class. p(y) is the share of bags. h at an exact fit is minus the m
 so I is a log-likelihood ratio over n: at least 0, with a bias near (n_classes − 1) / n.
 
 **Departures.** The paper leaves open what happens to entries of exactly 0, the most frequent ones
-in a large codebook (log 0), and to words that hardly vary (no most likely Beta):
+in a large codebook with hard coding (log 0), and to words that hardly vary (no most likely Beta):
 
 1. A word whose shares are all equal scores 0.
-2. One floor for the whole corpus, half a descriptor of a mean bag, replaces smaller shares. A floor
-   per bag would encode the bag's size and give a word that no bag has a high score.
-3. Where the standard deviation of a class is below ``least_deviation`` floors, its Beta has its
-   mean and this deviation instead; a word whose overall deviation is below scores 0. The default, a
-   quarter, is a compromise: with 2500 words, most score 0 at 1, and rare words win at 1/16.
+2. One floor for the whole corpus replaces smaller shares. With hard coding, where a share is a
+   count, it is half a descriptor of a mean bag. A floor per bag would encode the bag's size and
+   give a word that no bag has a high score. Soft shares are not counts and are never 0: most of a
+   large codebook are below half a descriptor. They are taken as they are, down to 2⁻⁵³, the
+   rounding of 1 − f.
+3. Where the standard deviation of a class is below ``least_deviation`` floors, or below 10⁻⁵ of its
+   mean (rounding), its Beta has its mean and this deviation instead; a word whose overall deviation
+   is below scores 0. The default, a quarter, is a compromise: with 2500 words, most score 0 at 1,
+   and rare words win at 1/16.
 4. A word that fewer than ``min_documents`` bags have scores 0.
 5. I is at least 0, despite guards 2 and 3, and at most H(y), the entropy of the classes.
 
@@ -29,12 +33,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.scores._beta_kernel import LEAST_PRODUCT, Guards, relevances
+from bowsaw.scores._beta_kernel import Guards, relevances
 from bowsaw.scores.base import WordwiseScore
 from bowsaw.validation import check_int, check_real
 
 TYPICAL_DESCRIPTORS = 1000.0
 """The size of a mean bag where ``begin`` is not given ``n_descriptors``."""
+LEAST_FLOOR = 2.0**-53
+"""1 minus anything smaller is 1, and log(1 − f) is infinite."""
 
 
 class Relevance(WordwiseScore):
@@ -43,8 +49,9 @@ class Relevance(WordwiseScore):
     Parameters
     ----------
     floor : float or None, default=None
-        Replaces smaller shares, from 1e-100 to below 0.5; None for half a descriptor of the mean
-        bag (of 1000 descriptors where ``begin`` is not given ``n_descriptors``).
+        Replaces smaller shares, from 2⁻⁵³ to below 0.5. None for half a descriptor of the mean bag
+        (of 1000 descriptors where ``begin`` is not given ``n_descriptors``), and for 2⁻⁵³ with soft
+        coding.
     least_deviation : float, default=0.25
         The least standard deviation of a word's shares, in floors, above 0.
     min_documents : int, default=3
@@ -76,7 +83,8 @@ class Relevance(WordwiseScore):
         min_documents: int = 3,
     ) -> None:
         if floor is not None:
-            check_real(floor, "floor", LEAST_PRODUCT, 0.5, open_high=True)
+            remedy = "1 minus a smaller floor is 1."
+            check_real(floor, "floor", LEAST_FLOOR, 0.5, open_high=True, remedy=remedy)
         self.floor = floor
         self.least_deviation = check_real(least_deviation, "least_deviation", 0, open_low=True)
         self.min_documents = check_int(min_documents, "min_documents", 1)
@@ -85,6 +93,9 @@ class Relevance(WordwiseScore):
         self._order = np.argsort(self._labels, kind="stable")
         if self.floor is not None:
             self.floor_ = float(self.floor)
+            return
+        if self._coding == "soft":
+            self.floor_ = LEAST_FLOOR
             return
         mean = TYPICAL_DESCRIPTORS if n_descriptors is None else float(n_descriptors.mean())
         # The floor must stay below 0.5, also for bags of one descriptor.

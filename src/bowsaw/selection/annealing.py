@@ -189,7 +189,8 @@ class Annealing(Selector):
 
     def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         assert labels is not None
-        score, n_classes = make_score(self.score), int(labels.max()) + 1
+        how_scored = (labels, int(labels.max()) + 1, bags.counts, self.coding)
+        score = make_score(self.score).begin(*how_scored)
         self.n_steps_ = USUAL_STEPS if self.n_steps is None else int(self.n_steps)
         if self.n_steps is None and self.schedule == "published":
             self.n_steps_ = 100 if self.coding == "hard" else 500
@@ -201,7 +202,7 @@ class Annealing(Selector):
         state = self._shared.state(self.coding, *how).reset(codebook.ids[start])
         search = Search(
             state,
-            lambda: score.copy().begin(labels, n_classes, bags.counts),
+            lambda: score.copy().begin(*how_scored),
             nearest_swaps(codebook.words, self.move_size, self.n_jobs)
             if self.proposals == "nearest"
             else partial(random_swap, self.move_size),

@@ -30,7 +30,7 @@ import numpy as np
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.scores.presence import check_measure, word_scores
+from bowsaw.scores.presence import check_measure, check_threshold, word_scores
 from bowsaw.selection.base import Coding, Labels, Selection, Selector
 from bowsaw.validation import check_real
 
@@ -100,6 +100,7 @@ class PresenceRanking(Selector):
         check_measure(self.measure, self.combine)
         if self.threshold is not None:
             check_real(self.threshold, "threshold", 0, 1, open_high=True)
+            check_threshold(self.threshold, self.coding)
 
     def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         histograms = self._full_histograms()
