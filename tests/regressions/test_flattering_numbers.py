@@ -112,7 +112,8 @@ def test_presence_on_soft_codes_is_refused_wherever_it_is_used(bowsaw, made, toy
     for method in ("annealing", "elimination"):
         how = ("--method", method, "--score", "presence", "--coding", "soft", "--keep", 6)
         found = bowsaw("prune", made.book_of_all, made.store, *how, "-j", 1, "-o", "s.safetensors")
-        assert found.code != 0 and "Use hard coding, another score" in found.err
+        assert found.code != 0
+        assert "Use hard coding, another score" in found.err
 
 
 def test_relevance_refuses_a_floor_below_rounding():
