@@ -140,7 +140,7 @@ class Accuracies:
             panel = (cell["set"], cell["coding"], cell["full_words"])
             place = self._found.setdefault((panel, cell["method"], cell["size"]), {})
             place[cell["split"]] = cell["results"][mapping]["accuracy"]
-            self._images[panel] = cell["n_train"], cell["n_test"]
+            self._images[panel] = cell["n_train"] + cell["n_codebook"], cell["n_test"]
 
     @property
     def panels(self) -> list[Panel]:
@@ -182,8 +182,7 @@ class Accuracies:
         ours, theirs = ([side[i] for i in both] for side in (first, second))
         p = None
         if len(both) > 1:
-            one_sided = paired_test(ours, theirs, *self._images[panel]).p
-            p = min(1.0, 2 * min(one_sided, 1 - one_sided))
+            p = paired_test(ours, theirs, *self._images[panel]).p
         return Pair(panel, size, mean(ours), mean(theirs), len(both), p)
 
 

@@ -23,7 +23,8 @@ def cell(panel, method, size, split, accuracy, maps=("sqrt",)):
         "split": split,
         "method": method,
         "size": size,
-        "n_train": 100,
+        "n_codebook": 50,
+        "n_train": 50,
         "n_test": 100,
         "results": {mapping: {"accuracy": accuracy} for mapping in maps},
     }

@@ -33,7 +33,6 @@ def test_prune_refuses_a_split_that_the_codebook_does_not_know(bowsaw, made):
     assert found.code != 0
 
 
-@fails("the headline considers only our methods")
 def test_the_headline_names_the_smallest_size_of_any_method(tmp_path):
     accuracies = {
         ("full", 0): [0.80, 0.80, 0.80],
@@ -72,7 +71,6 @@ def test_refinement_leaves_words_alone_where_labels_mean_nothing():
     assert n_moved <= 1
 
 
-@fails("n_train leaves out the codebook's images, and p is one-sided")
 def test_the_test_of_two_methods_counts_the_codebook_images_and_both_sides(tmp_path):
     ours, theirs = [0.70, 0.74, 0.71], [0.72, 0.75, 0.76]
     accuracies = {("refinement", 10): ours, ("kmeans", 10): theirs}

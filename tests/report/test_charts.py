@@ -80,8 +80,8 @@ def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
     assert len({look.style for look in looks.values()}) == N_COLOURS
     methods = {"full": {}, "theirs": {"codes_with": "full"}, "own": {"ours": True}}
     looks = looks_of(methods, ["unnamed"])
-    assert list(looks) == ["own", "theirs", "unnamed"]
-    assert [look.dashed for look in looks.values()] == [False, True, False]
+    assert list(looks) == ["theirs", "own", "unnamed"]
+    assert [look.dashed for look in looks.values()] == [True, False, False]
 
 
 def test_one_split_has_no_band_and_one_size_one_point():

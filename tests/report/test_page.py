@@ -3,7 +3,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from tests.report.made_run import made_run, right
+from tests.report.made_run import SMALL, made_run, right
 from tests.report.reading import read
 
 from bowsaw.comparison.records import read_run
@@ -181,7 +181,7 @@ def test_without_details_the_words_are_left_out(tmp_path):
     assert not {"words", "image", "search"} & set(sections_of(page))
     assert "confusion" in sections_of(page)
     offered = data_of(page)["panels"]["p0"]["offered"]
-    assert [row["method"] for row in offered] == ["refinement", "annealing"]
+    assert [row["method"] for row in offered] == SMALL[1:]
 
 
 def test_one_split_and_one_size_make_a_page_without_p_and_names_stay_names(tmp_path):

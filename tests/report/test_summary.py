@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from tests.report.made_run import made_run
 
@@ -27,7 +28,8 @@ def cell(method, size, accuracy, split=0, full_words=100, **changes):
         "n_coding_words": words,
         "codes_with": "full" if whole else "pruned",
         "codebook_bytes": words * 512,
-        "n_train": 20,
+        "n_codebook": 10,
+        "n_train": 10,
         "n_test": 40,
         "results": {"sqrt": outcome},
         "costs": {"code_ms": words / 10, "select_seconds": 1.0},
@@ -42,17 +44,12 @@ def panel(*cells, methods=("full", "saw", "axe")):
     return found
 
 
-def test_level_has_mean_deviation_and_student_band():
-    # Of 0.70, 0.72, 0.77: mean 0.73, squared deviations 0.0009 + 0.0001 + 0.0016 over 2. The 97.5 %
-    # point of t with 2 degrees of freedom is known in closed form: with q = 0.975,
-    # t = (2q − 1) √(2 / (4q (1 − q))).
+def test_level_has_mean_deviation_and_the_range_of_the_splits():
+    # Of 0.70, 0.72, 0.77: mean 0.73, squared deviations 0.0009 + 0.0001 + 0.0016 over 2.
     found = level({0: 0.70, 1: 0.72, 2: 0.77})
-    deviation = math.sqrt(0.0026 / 2)
-    t = 0.95 * math.sqrt(2 / (4 * 0.975 * 0.025))
     assert found.mean == pytest.approx(0.73)
-    assert found.deviation == pytest.approx(deviation)
-    assert found.high - found.mean == pytest.approx(t * deviation / math.sqrt(3))
-    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+    assert found.deviation == pytest.approx(math.sqrt(0.0026 / 2))
+    assert (found.low, found.high) == (0.70, 0.77)
     one = level({4: 0.5})
     assert (one.mean, one.deviation, one.low, one.high) == (0.5, None, 0.5, 0.5)
 
@@ -100,7 +97,7 @@ def test_the_smallest_size_within_the_limit_is_recommended(full, saw, picked):
     assert headline_pick(found, "raw", {"saw": OURS}) is None
 
 
-def test_headline_is_of_ours_then_of_fewest_words_then_of_the_most_accurate():
+def test_headline_is_of_the_fewest_words_then_of_the_most_accurate_whoever_made_it():
     full, methods = cell("full", 100, 0.73), {"saw": OURS, "axe": OURS}
     cells = [full, cell("saw", 10, 0.60), cell("saw", 50, 0.73), cell("axe", 50, 0.72)]
     pick = headline_pick(panel(*cells, cell("axe", 10, 0.72)), "sqrt", methods)
@@ -110,23 +107,55 @@ def test_headline_is_of_ours_then_of_fewest_words_then_of_the_most_accurate():
     found = panel(full, cell("saw", 10, 0.72), cell("axe", 10, 0.80))
     theirs = {"ours": False, "codes_with": "pruned"}
     needs_all = {"ours": True, "codes_with": "full"}
-    for saw, axe in ((OURS, theirs), (OURS, needs_all), (theirs, needs_all)):
-        assert headline_pick(found, "sqrt", {"saw": saw, "axe": axe}).entry.method == "saw"
+    for saw, axe, best in ((OURS, theirs, "axe"), (OURS, needs_all, "saw")):
+        assert headline_pick(found, "sqrt", {"saw": saw, "axe": axe}).entry.method == best
     assert headline_pick(found, "sqrt", {}).entry.method == "axe"
 
 
-def test_differences_are_the_corrected_test_with_holm_over_all():
-    values = {"full": [0.75, 0.74, 0.76], "saw": [0.72, 0.74, 0.73], "axe": [0.70, 0.70, 0.71]}
+def test_the_size_is_chosen_on_the_codebook_images_where_all_have_them():
+    def held(method, size, test, validation):
+        one = cell(method, size, test)
+        one["results"]["sqrt"]["C_scores"] = [0.1, validation]
+        return one
+
+    # By the test images 10 words are within the limit, by the others they are not.
     cells = [
-        cell(method, 100 if method == "full" else 10, value, split=split)
-        for method, row in values.items()
+        held("full", 100, 0.73, 0.73),
+        held("saw", 10, 0.72, 0.60),
+        held("saw", 20, 0.70, 0.72),
+    ]
+    pick = recommend(panel(*cells), "sqrt", "saw")
+    assert (pick.entry.size, pick.within, pick.validated) == (20, True, True)
+    pick = recommend(panel(*cells, cell("axe", 10, 0.5)), "sqrt", "saw")
+    assert (pick.entry.size, pick.validated) == (10, False)
+    # Without images of the codebook, C was chosen by folds of the images that chose the words.
+    pick = recommend(panel(*({**one, "n_codebook": 0} for one in cells)), "sqrt", "saw")
+    assert not pick.validated
+
+
+def test_differences_are_the_corrected_test_on_the_mean_over_sizes_with_holm_over_peers():
+    values = {
+        ("full", 100): [0.75, 0.74, 0.76],
+        ("saw", 10): [0.72, 0.74, 0.73],
+        ("saw", 20): [0.76, 0.73, 0.75],
+        ("axe", 10): [0.70, 0.70, 0.71],
+        ("axe", 20): [0.71, 0.74, 0.73],
+        ("axe", 50): [0.9, 0.9, 0.9],
+    }
+    cells = [
+        cell(*key, value, split=split)
+        for key, row in values.items()
         for split, value in enumerate(row)
     ]
     found = differences(panel(*cells), "sqrt", "saw")
-    raw = [paired_test(values["saw"], values[peer], 20, 40) for peer in ("full", "axe")]
-    assert [(d.size, d.peer) for d in found] == [(10, "full"), (10, "axe")]
+    saw, axe = (np.transpose([values[m, n] for n in (10, 20)]) for m in ("saw", "axe"))
+    full = np.transpose([values["full", 100]] * 2)
+    # 10 images of the codebook, 10 others to train, 40 to test.
+    raw = [paired_test(saw, peer, 20, 40) for peer in (full, axe)]
+    assert [d.peer for d in found] == ["full", "axe"]
     assert [d.mean for d in found] == pytest.approx([r.mean for r in raw])
     assert [d.p for d in found] == pytest.approx(list(holm([r.p for r in raw])))
+    assert found[1].sizes == {10: (pytest.approx(0.08 / 3), 3, 3), 20: (pytest.approx(0.02), 2, 3)}
 
 
 def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
@@ -134,6 +163,7 @@ def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
     axe = [cell("axe", 10, 0.6, split=1), cell("axe", 10, 0.5, split=2)]
     (two,) = differences(panel(*saw, *axe), "sqrt", "saw")
     assert two.mean == pytest.approx(0.15)
+    assert two.sizes[10][1:] == (2, 2)
     assert two.p is not None
     (one,) = differences(panel(*saw, axe[0]), "sqrt", "saw")
     assert (one.mean, one.p) == (pytest.approx(0.1), None)

@@ -48,6 +48,7 @@ def test_the_headline_says_what_is_kept_and_what_is_saved():
     assert "at most 0.02 below" in rules[0]
     assert "1 split" in rules[0]
     assert "No measured size" in rules[3]
+    assert all(text.endswith("Chosen on the test images: optimistic.") for text in rules)
 
 
 def test_accuracies_have_a_row_per_size():
@@ -74,9 +75,13 @@ def test_differences_name_their_peers_and_p():
         *(cell("axe", 10, 0.70, split=i, n_train=100, n_test=100) for i in range(3)),
     )
     # As in the example of bowsaw.evaluation.significance, but for 20 and 40 images: the error is
-    # √((1/3 + 2) × 0.0001) = 0.01528, t = 1.964, and P(t₂ > t) = (1 − t/√(2 + t²))/2 = 0.094.
+    # √((1/3 + 2) × 0.0001) = 0.01528, t = 1.964, and P(|t₂| > t) = 1 − t/√(2 + t²) = 0.188.
     rows = read(difference_table(found, "sqrt", "saw", LOOKS)).rows()
-    assert rows == [["Words kept", "minus axe"], ["10", "+0.030 (p = 0.094)"]]
+    assert rows == [
+        ["Words kept", "minus axe"],
+        ["10", "+0.030, ahead in 3 of 3 splits"],
+        ["mean over sizes", "+0.030 (p = 0.188)"],
+    ]
     assert difference_table(panel(cell("saw", 10, 0.7)), "sqrt", "saw", LOOKS) is None
 
 

@@ -3,9 +3,10 @@
 from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.measures import class_accuracies, confusion, mean_class_accuracy
 from bowsaw.evaluation.path import PruningPath, Recommendation
-from bowsaw.evaluation.significance import holm, paired_test
+from bowsaw.evaluation.significance import Comparison, holm, paired_test, pooled
 
 __all__ = [
+    "Comparison",
     "HistogramClassifier",
     "PruningPath",
     "Recommendation",
@@ -14,4 +15,5 @@ __all__ = [
     "holm",
     "mean_class_accuracy",
     "paired_test",
+    "pooled",
 ]

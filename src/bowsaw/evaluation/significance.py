@@ -7,6 +7,11 @@ of mean d̄ and variance s²,
 
     se² = (1/J + n_test / n_train) s²,    t = d̄ / se,  with J − 1 degrees of freedom.
 
+n_train counts every image that had a part in the model, those of the codebook included: a test set
+is then drawn from n_train + n_test images, and the ratio is that of its overlap. Tests are
+two-sided. At several sizes of a codebook, d is the mean over the sizes of a split, so that two
+methods have one p.
+
 **The interval of an accuracy.** Every accuracy that bowsaw prints has a 95 % interval, mean ± the
 larger of two margins:
 
@@ -21,6 +26,7 @@ order, the i-th (from 0) of m times m − i, never less than the one before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,27 +93,42 @@ class Comparison:
         The mean difference; above 0 where the first method is better.
     error : float
         Its standard error, corrected.
-    t : float
-        ``mean / error``.
-    p : float
-        Probability of a lead this large by chance: one-sided.
+    n_free : float
+        Degrees of freedom of the error.
     """
 
     mean: float
     error: float
-    t: float
-    p: float
+    n_free: float
+
+    @property
+    def t(self) -> float:
+        """``mean / error``; infinite where the error is 0 and the mean is not."""
+        if self.error > 0:
+            return self.mean / self.error
+        return float(np.sign(self.mean)) * np.inf if self.mean else 0.0
+
+    @property
+    def p(self) -> float:
+        """Probability of a difference this large, in either direction, by chance."""
+        return float(2 * stats.t.sf(abs(self.t), self.n_free))
+
+    def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
+        """Return where the true difference lies with this probability."""
+        half = float(stats.t.ppf((1 + level) / 2, self.n_free)) * self.error
+        return self.mean - half, self.mean + half
 
 
 def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) -> Comparison:
-    """Compare two methods on the same random splits by the corrected resampled t.
+    """Compare two methods on the same random splits by the corrected resampled t-test.
 
     Parameters
     ----------
-    first, second : array-like of float, shape (n_splits,)
-        Accuracies, in the same order of splits.
+    first, second : array-like of float, shape (n_splits,) or (n_splits, n_sizes)
+        Accuracies, in the same order of splits and sizes; sizes are averaged.
     n_train, n_test : int
-        Images that trained and that tested, in each split.
+        Images that had a part in the model (the codebook's included) and that tested it, in each
+        split.
 
     Returns
     -------
@@ -117,19 +138,39 @@ def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) 
     --------
     >>> found = paired_test([0.72, 0.74, 0.73], [0.70, 0.70, 0.70], 100, 100)
     >>> round(found.mean, 3), round(found.t, 2), round(found.p, 3)
-    (0.03, 2.6, 0.061)
+    (0.03, 2.6, 0.122)
+    >>> [round(end, 3) for end in found.interval()]
+    [-0.02, 0.08]
     """
     ours, theirs = (np.asarray(side, dtype=np.float64) for side in (first, second))
-    if ours.ndim != 1 or ours.shape != theirs.shape or len(ours) < 2:
+    if ours.ndim not in (1, 2) or ours.shape != theirs.shape or len(ours) < 2 or not ours.size:
         raise DataError(
             "two methods are compared over the same splits, at least 2 splits; got shapes "
             f"{ours.shape} and {theirs.shape}."
         )
-    differences, n_splits = ours - theirs, len(ours)
-    mean = float(differences.mean())
+    n_splits = len(ours)
+    differences = (ours - theirs).reshape(n_splits, -1).mean(axis=1)
     error = float(corrected_error(differences, n_test / n_train))
-    t = mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
-    return Comparison(mean, error, t, float(stats.t.sf(t, n_splits - 1)))
+    return Comparison(float(differences.mean()), error, n_splits - 1)
+
+
+def pooled(parts: Sequence[Comparison]) -> Comparison:
+    """Return the mean of independent comparisons, such as those on several collections.
+
+    Degrees of freedom by Welch and Satterthwaite.
+
+    Examples
+    --------
+    >>> found = pooled([Comparison(0.02, 0.01, 4), Comparison(0.04, 0.01, 4)])
+    >>> round(found.mean, 3), round(found.error, 5), found.n_free
+    (0.03, 0.00707, 8.0)
+    """
+    spread = np.array([part.error**2 for part in parts])
+    n_free = np.array([part.n_free for part in parts])
+    whole = float(spread.sum())
+    free = whole**2 / float((spread**2 / n_free).sum()) if whole > 0 else float(n_free.sum())
+    mean = float(np.mean([part.mean for part in parts]))
+    return Comparison(mean, float(np.sqrt(whole)) / len(parts), free)
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:

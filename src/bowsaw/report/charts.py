@@ -119,9 +119,8 @@ FRAMES = {
 
 
 def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> dict[str, Look]:
-    """Return a look per method, in the order of the run, bowsaw's own methods first."""
+    """Return a look per method, in the order of the run."""
     names = list(dict.fromkeys([*(m for m in methods if m != FULL), *seen]))
-    names.sort(key=lambda m: not methods.get(m, {}).get("ours"))
     looks = {}
     for place, name in enumerate(names):
         about = methods.get(name, {})

@@ -182,8 +182,7 @@ def _offers(
 ) -> tuple[list[dict[str, Any]], Entry | None]:
     """Return the methods and sizes of the slider, and the entry that it starts with."""
     pick = headline_pick(panel, view.map, view.methods)
-    own = [m for m in panel.methods if view.methods.get(m, {}).get("ours")]
-    names = [m for m in panel.methods if m in words] or own or panel.methods
+    names = [m for m in panel.methods if m in words] or panel.methods
     if pick is not None:
         names = sorted(names, key=lambda m: m != pick.entry.method)
     offered, start = [], None
@@ -251,14 +250,19 @@ def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
 def rule(view: str, pick: Pick, title: str) -> str:
     """Return how the size was chosen, and for which method."""
     over = format_count(len(pick.entry.levels[view].values), "split")
+    title = title[:1].upper() + title[1:]
+    chosen = "Chosen on the test images: optimistic."
+    if pick.validated:
+        chosen = "Chosen on the codebook's images, shown for the test images."
     if pick.within:
         return (
-            f"Chosen: {title}, the smallest measured size whose mean accuracy over {over} is at "
-            f"most {MAX_LOSS} below that of all words."
+            f"{title}, which needs the fewest words: the smallest measured size whose mean "
+            f"accuracy over {over} is at most {MAX_LOSS} below that of all words. {chosen}"
         )
     return (
-        f"Chosen: {title}. No measured size comes within {MAX_LOSS} of all words, so this is the "
-        f"smallest within {MAX_LOSS} of the best size, by mean accuracy over {over}."
+        f"{title}, the most accurate method. No measured size comes within {MAX_LOSS} of all "
+        f"words, so this is the smallest within {MAX_LOSS} of its best, by mean accuracy over "
+        f"{over}. {chosen}"
     )
 
 

@@ -3,28 +3,26 @@
 A *panel* is a set of images, a coding and a full codebook. In it, an *entry* is a method at a size,
 over all its splits. Everything that the page prints is computed here.
 
-**Band.** With J splits of mean m and standard deviation s (divided by J - 1), the band is
-m ± t s/√J, t the 97.5 % point of Student's t with J - 1 degrees of freedom: a 95 % interval of the
-mean if splits were independent. They overlap, so the band is a drawing aid. Differences are tested
-by :mod:`bowsaw.evaluation.significance`, which corrects for the overlap.
+**Band.** From the lowest to the highest split: a range, not an interval of the mean. Two methods
+are compared by the test of :mod:`bowsaw.evaluation.significance`, on the mean over their sizes,
+with Holm's correction over the peers of a method.
 
 **Costs** are medians over the splits, so one disturbed measurement does not count.
 
 **Recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that of
 all words. If there is none, or all words were not measured: the smallest whose mean is at most
-``MAX_LOSS`` below the method's best.
+``MAX_LOSS`` below the method's best. The accuracy that chooses is that of the codebook's images,
+whose labels have chosen C and nothing else, so that the accuracy shown, of the test images, has
+chosen nothing. Where a panel lacks it, the test images choose, and the page says so.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from bowsaw.evaluation.classifier import CALLED
 from bowsaw.evaluation.significance import holm, paired_test
@@ -44,18 +42,22 @@ class PanelKey(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Accuracy over splits; the deviation is None with one split."""
+    """Accuracy over splits, from ``low`` to ``high``; the deviation is None with one split.
+
+    ``validation`` is the mean accuracy on the codebook's images, None where it is not known.
+    """
 
     values: Mapping[int, float]
     mean: float
     deviation: float | None
     low: float
     high: float
+    validation: float | None = None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method at a size, in one panel, over its splits."""
+    """A method at a size, in one panel, over its splits; ``n_train`` has the codebook's images."""
 
     method: str
     size: int
@@ -107,35 +109,35 @@ class Panel:
 
 
 class Pick(NamedTuple):
-    """A recommended size: the entry, and whether it is within ``MAX_LOSS`` of all words."""
+    """A recommended size.
+
+    Whether it is within ``MAX_LOSS`` of all words, and whether validation images have chosen it.
+    """
 
     entry: Entry
     within: bool
+    validated: bool
 
 
 class Difference(NamedTuple):
-    """A method minus a peer at a size; ``p`` is one-sided, with Holm's correction."""
+    """A method minus a peer: the mean over the sizes of both, and each size.
 
-    size: int
+    ``p`` is two-sided, with Holm's correction over the peers; None with one split. ``sizes`` has
+    the mean difference at a size, in how many splits it is above 0, and how many splits there are.
+    """
+
     peer: str
     mean: float
     p: float | None
+    sizes: Mapping[int, tuple[float, int, int]]
 
 
-def level(values: Mapping[int, float]) -> Level:
+def level(values: Mapping[int, float], validation: float | None = None) -> Level:
     """Summarise accuracies by split."""
     numbers = np.array([values[split] for split in sorted(values)], dtype=np.float64)
-    mean = float(numbers.mean())
-    if len(numbers) < 2:
-        return Level(dict(values), mean, None, mean, mean)
-    deviation = float(numbers.std(ddof=1))
-    half = _t_point(len(numbers) - 1) * deviation / math.sqrt(len(numbers))
-    return Level(dict(values), mean, deviation, mean - half, mean + half)
-
-
-@cache
-def _t_point(n_free: int) -> float:
-    return float(stats.t.ppf(0.975, n_free))
+    deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+    ends = float(numbers.min()), float(numbers.max())
+    return Level(dict(values), float(numbers.mean()), deviation, *ends, validation)
 
 
 def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[Panel]:
@@ -163,7 +165,9 @@ def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
     for name in CALLED:
         having = [cell for cell in cells if name in cell["results"]]
         if having:
-            levels[name] = level({c["split"]: c["results"][name]["accuracy"] for c in having})
+            scores = [c["n_codebook"] and c["results"][name].get("C_scores") for c in having]
+            held = float(np.mean([max(s) for s in scores])) if all(scores) else None
+            levels[name] = level({c["split"]: c["results"][name]["accuracy"] for c in having}, held)
             tables = [c["results"][name]["confusion"] for c in having]
             confusions[name] = np.sum(np.array(tables, dtype=np.int64), axis=0).tolist()
     return Entry(
@@ -173,7 +177,7 @@ def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
         first["n_coding_words"],
         first["codes_with"],
         first["codebook_bytes"],
-        first["n_train"],
+        first["n_train"] + first["n_codebook"],
         first["n_test"],
         levels,
         {name: _median([cell["costs"].get(name) for cell in cells]) for name in COSTS},
@@ -192,57 +196,72 @@ def recommend(panel: Panel, view: str, method: str) -> Pick | None:
     entries = [entry for entry in panel.of(method) if view in entry.levels]
     if not entries:
         return None
+    measured = [e.levels[view].validation for e in panel.entries.values() if view in e.levels]
+    validated = None not in measured
 
     def smallest(limit: float) -> Entry | None:
         # Means that differ in the last bit only are equal.
-        return next((e for e in entries if e.levels[view].mean >= limit - 1e-12), None)
+        return next((e for e in entries if _choosing(e, view, validated) >= limit - 1e-12), None)
 
     full = panel.full
     if full is not None and view in full.levels:
-        entry = smallest(full.levels[view].mean - MAX_LOSS)
+        entry = smallest(_choosing(full, view, validated) - MAX_LOSS)
         if entry is not None:
-            return Pick(entry, True)
-    best = max(entry.levels[view].mean for entry in entries)
-    return Pick(smallest(best - MAX_LOSS) or entries[0], False)
+            return Pick(entry, True, validated)
+    best = max(_choosing(entry, view, validated) for entry in entries)
+    return Pick(smallest(best - MAX_LOSS) or entries[0], False, validated)
+
+
+def _choosing(entry: Entry, view: str, validated: bool) -> float:
+    """Return the accuracy that a size is chosen by."""
+    level = entry.levels[view]
+    return level.validation if validated and level.validation is not None else level.mean
 
 
 def headline_pick(panel: Panel, view: str, methods: Mapping[str, Any]) -> Pick | None:
     """Return the recommendation of the method in the headline.
 
-    Of bowsaw's own methods that code with the pruned words, the one that needs the fewest words,
-    the more accurate of two that need as many. If none was measured with this map: of any that
-    code with the pruned words; if there are none of those either, of any.
+    Of all methods that code with the pruned words, the one that needs the fewest words, the more
+    accurate of two that need as many. If none was measured with this map: of any method.
     """
     here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
     small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]
-    own = [m for m in small if methods[m].get("ours")]
-    picks = [pick for m in own or small or here if (pick := recommend(panel, view, m)) is not None]
+    picks = [pick for m in small or here if (pick := recommend(panel, view, m)) is not None]
 
     def order(pick: Pick) -> tuple[bool, int, float, int]:
-        size = pick.entry.size
-        return not pick.within, size if pick.within else 0, -pick.entry.levels[view].mean, size
+        size, accuracy = pick.entry.size, _choosing(pick.entry, view, pick.validated)
+        return not pick.within, size if pick.within else 0, -accuracy, size
 
     return min(picks, key=order, default=None)
 
 
 def differences(panel: Panel, view: str, method: str) -> list[Difference]:
-    """Compare ``method`` with every other at each size, on the splits that both have.
+    """Compare ``method`` with every other, on the sizes and splits that both have.
 
-    Holm's correction is over all of these comparisons: peers × sizes of the panel.
+    The test is on the splits that have all of these sizes.
     """
     found: list[Difference] = []
-    for entry in panel.of(method):
-        for peer in [FULL, *(m for m in panel.methods if m != method)]:
+    entries = [entry for entry in panel.of(method) if view in entry.levels]
+    for peer in [FULL, *(m for m in panel.methods if m != method)]:
+        gaps: dict[int, dict[int, float]] = {}
+        for entry in entries:
             other = panel.full if peer == FULL else panel.entries.get((peer, entry.size))
-            if other is None or view not in entry.levels or view not in other.levels:
-                continue
-            mine, theirs = entry.levels[view].values, other.levels[view].values
-            splits = sorted(set(mine) & set(theirs))
-            first, second = [mine[s] for s in splits], [theirs[s] for s in splits]
-            if len(splits) >= 2:
-                result = paired_test(first, second, entry.n_train, entry.n_test)
-                found.append(Difference(entry.size, peer, result.mean, result.p))
-            elif splits:
-                found.append(Difference(entry.size, peer, first[0] - second[0], None))
+            if other is not None and view in other.levels:
+                mine, theirs = entry.levels[view].values, other.levels[view].values
+                both = {s: mine[s] - theirs[s] for s in sorted(mine.keys() & theirs.keys())}
+                gaps |= {entry.size: both} if both else {}
+        if not gaps:
+            continue
+        whole = sorted(set.intersection(*(set(gap) for gap in gaps.values())))
+        table = np.array([[gap[s] for gap in gaps.values()] for s in whole])
+        p = None
+        if len(whole) >= 2:
+            p = paired_test(table, 0 * table, entries[0].n_train, entries[0].n_test).p
+        sizes = {
+            size: (float(np.mean(list(gap.values()))), sum(g > 0 for g in gap.values()), len(gap))
+            for size, gap in gaps.items()
+        }
+        mean = float(np.mean(table if whole else [at[0] for at in sizes.values()]))
+        found.append(Difference(peer, mean, p, sizes))
     corrected = iter(holm([d.p for d in found if d.p is not None]))
     return [d if d.p is None else d._replace(p=float(next(corrected))) for d in found]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bowsaw.evaluation.classifier import CALLED
-from bowsaw.formatting import format_bytes, format_seconds, format_signed
+from bowsaw.formatting import format_bytes, format_count, format_seconds, format_signed
 from bowsaw.report.charts import Look
 from bowsaw.report.markup import Content, Markup, table, tag
 from bowsaw.report.summary import FULL, Entry, Panel, differences
@@ -77,25 +77,29 @@ def _accuracy(entry: Entry | None, view: str) -> str:
 
 
 def difference_table(panel: Panel, view: str, method: str, looks: Looks) -> Markup | None:
-    """Return ``method`` minus each peer at each size, with p values; None without peers."""
-    found = {(d.size, d.peer): d for d in differences(panel, view, method)}
+    """Return ``method`` minus each peer: sizes, and their mean with p; None without peers."""
+    found = differences(panel, view, method)
     if not found:
         return None
-    peers = list(dict.fromkeys(peer for _, peer in found))
-    rows: list[list[Content]] = []
-    for entry in panel.of(method):
-        row: list[Content] = [f"{entry.size:,}"]
-        for peer in peers:
-            d = found.get((entry.size, peer))
-            row.append(EMPTY if d is None else [format_signed(d.mean), _p_value(d.p)])
-        rows.append(row)
-    names = ["all words" if peer == FULL else looks[peer].title for peer in peers]
+    rows: list[list[Content]] = [
+        [f"{entry.size:,}", *(_ahead(d.sizes.get(entry.size)) for d in found)]
+        for entry in panel.of(method)
+    ]
+    rows.append(["mean over sizes", *([format_signed(d.mean), _p_value(d.p)] for d in found)])
+    names = ["all words" if d.peer == FULL else looks[d.peer].title for d in found]
     title = looks[method].title
     return table(
         f"{title[:1].upper()}{title[1:]} minus the others: {panel.title}, {CALLED[view]}",
         ["Words kept", *(f"minus {name}" for name in names)],
         rows,
     )
+
+
+def _ahead(at: tuple[float, int, int] | None) -> str:
+    if at is None:
+        return EMPTY
+    mean, n_ahead, n_splits = at
+    return f"{format_signed(mean)}, ahead in {n_ahead} of {format_count(n_splits, 'split')}"
 
 
 def _p_value(p: float | None) -> Markup | None:
