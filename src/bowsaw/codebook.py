@@ -226,8 +226,13 @@ class Codebook:
             )
         return self._at(np.delete(np.arange(self.n_words), gone))
 
-    def learned_from(self, bags: Bags) -> Codebook:
-        """Return the codebook with these bags' images in ``trained_on``, None where unknown."""
+    def learned_from(self, bags: Bags, selected_by: str | None = None) -> Codebook:
+        """Return the codebook with these bags' images in ``trained_on``, None where unknown.
+
+        ``selected_by`` names the method that chose the words by the labels of images.
+        """
+        if selected_by is not None:
+            return self.with_provenance(selected_by=selected_by).learned_from(bags)
         seen = None
         if self._trained_on is not None and bags.digests is not None:
             seen = np.union1d(self._trained_on, bags.digests)

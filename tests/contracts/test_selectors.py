@@ -151,7 +151,7 @@ def test_as_many_words_are_kept_as_asked_and_a_selection_says_what_it_codes_with
             assert np.array_equal(saw.codebook_.ids, selection.kept)
             assert saw.moved_ > 0 or saw.holdout_.n_steps == 0
         else:
-            assert saw.codebook_ == BOOK.only(selection.kept)
+            assert saw.codebook_.digest == BOOK.only(selection.kept).digest
         # In the order of the codebook, so that ties fall as they do there.
         assert (np.diff(BOOK.positions(selection.kept)) > 0).all()
     record = selection.record()

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from bowsaw import PresenceRanking, PruningPath
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import LeakError
-from bowsaw.evaluation.leaks import check_leaks
+from bowsaw.evaluation.leaks import check_leaks, check_not_selected_by
 from bowsaw.images.split import split_by_class
 
 
@@ -56,6 +57,24 @@ def test_an_image_that_the_collection_holds_twice_is_let_pass():
 def test_unreadable_files_are_not_the_same_image():
     unreadable = np.where(np.isin(np.arange(12), SPLIT.test), 0, DIGESTS).astype(np.uint64)
     assert check_leaks(trained_on([0, 5]), bags_of(unreadable), [SPLIT]) is None
+
+
+def test_words_that_labels_of_the_bags_have_chosen_are_not_tested_by_folds_of_them():
+    bags, y = bags_of(DIGESTS), np.arange(12) % 2
+    book = trained_on(DIGESTS[:6])
+    # k-means saw no labels, so its own images may be folded.
+    assert check_not_selected_by(book, bags) is None
+    chosen = book.learned_from(bags[:4], selected_by="annealing")
+    assert check_not_selected_by(chosen, bags[6:]) is None
+    path = PruningPath(chosen, sizes=[1], cv=2, random_state=0, n_jobs=1)
+    for estimate in (
+        lambda: path.fit(bags, y, estimate=True),
+        lambda: path.fit(bags, y).estimate(),
+    ):
+        with pytest.raises(LeakError, match=r"6 of the 12 bags may have chosen .* .by annealing"):
+            estimate()
+    again = PresenceRanking(book, 1, recode=True, n_jobs=1).fit(bags, y).codebook_
+    assert again.provenance["selected_by"] == "presence"
 
 
 def test_what_cannot_be_checked_gives_a_warning():

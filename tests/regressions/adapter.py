@@ -127,7 +127,7 @@ def recommend(table: list[tuple[int, float, float, float]], **limits: float) -> 
     sizes = [row[0] for row in table[1:]]
     path = bs.PruningPath(book, sizes=sizes, cv=2, random_state=0, n_jobs=1).fit(bags, y)
     path._table = tuple(
-        SizeEstimate(n, a, error, loss, error, 8 * n) for n, a, loss, error in table
+        SizeEstimate(n, a, error, 2 * error, loss, error, 8 * n) for n, a, loss, error in table
     )
     return path.recommend(**limits)
 

@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(limit, "--keep", opt.int_from(1), "keep N words")
     text = "fill a file of this size (65536, 64k, 1.5M), less 2 kB for the record of the search"
     opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
-    text = "fewest words that cost at most X of accuracy (0.01), by nested cross-validation"
+    text = "fewest words that cost at most X of accuracy (0.01): nested cross-validation, the loss "
+    text += "plus one standard error"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
     summaries = (f"{name}: {method.summary[:-1].lower()}" for name, method in METHODS.items())
@@ -205,7 +206,7 @@ class _Task:
             "version": __version__,
         }
         if result.estimate is not None:
-            names = ("accuracy", "accuracy_se", "loss", "loss_se")
+            names = ("accuracy", "accuracy_se", "accuracy_margin", "loss", "loss_se")
             record["estimate"] = {name: getattr(result.estimate, name) for name in names}
             record["max_loss"] = options.max_loss
         if "pruned" in self.book.provenance:
@@ -337,6 +338,11 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
         command.status(f"refinement: 0 steps{reason}")
     if result.estimate is not None:
         command.status(f"estimate: {result.estimate}")
+        if selection.n_columns == task.book.n_words:
+            command.status(
+                "no smaller size loses at most this with its standard error: allow a larger "
+                "--max-loss, or choose by more images, which make the error smaller"
+            )
     else:
         command.note("accuracy: unknown; the images that chose the words cannot test them")
     command.hint(f"next: {_next_command(task)}")

@@ -67,3 +67,17 @@ def _remedy(codebook: Codebook) -> str:
         f"Evaluate it on {which} alone, with the same --train-codebook, --train and --seed, and "
         "its index as --first-split; or give no codebook, and each split trains its own."
     )
+
+
+def check_not_selected_by(codebook: Codebook, bags: Bags) -> None:
+    """Raise a LeakError when labels of some of these bags have chosen the words before."""
+    by = codebook.provenance.get("selected_by")
+    if by is None or codebook.trained_on is None or bags.digests is None:
+        return
+    n_seen = int(np.isin(bags.digests, codebook.trained_on).sum())
+    if n_seen:
+        raise LeakError(
+            f"the labels of {n_seen} of the {len(bags)} bags may have chosen the words before (by "
+            f"{by}), so no fold of them can test the words. Give the codebook before that choice, "
+            "or bags that it has not seen."
+        )

@@ -298,7 +298,9 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             finally:
                 del self._shared, self._task
             if self._uses_bags and selection.codes_with == "pruned":
-                selection = replace(selection, codebook=selection.codebook.learned_from(bags))
+                by = self.name if self._needs_labels else None
+                book = selection.codebook.learned_from(bags, selected_by=by)
+                selection = replace(selection, codebook=book)
             self.selection_ = selection
             self.codebook_ = selection.codebook
             self.n_features_in_ = bags.n_dims
