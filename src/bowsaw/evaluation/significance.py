@@ -35,8 +35,7 @@ from scipy import special, stats
 
 from bowsaw.errors import DataError
 
-LEVEL = 0.975
-"""Of each side of a 95 % interval."""
+CONFIDENCE = 0.95
 
 
 def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]:
@@ -74,12 +73,12 @@ def accuracy_margin(accuracies: ArrayLike, test_share: float, class_counts: Arra
     counts = np.asarray(class_counts, dtype=np.float64)
     counts = counts[counts > 0]
     p, n = float(found.mean()), len(counts) ** 2 / float((1 / counts).sum())
-    z2 = float(special.ndtri(LEVEL)) ** 2
+    z2 = float(special.ndtri((1 + CONFIDENCE) / 2)) ** 2
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     wilson = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     margin = wilson + abs(centre - p)
     if len(found) > 1:
-        t = float(special.stdtrit(len(found) - 1, LEVEL))
+        t = float(special.stdtrit(len(found) - 1, (1 + CONFIDENCE) / 2))
         margin = max(margin, t * float(corrected_error(found, test_share)))
     return float(margin)
 
