@@ -23,7 +23,15 @@ class                   exit code  raised when
 from __future__ import annotations
 
 from os import PathLike, fspath
-from typing import ClassVar
+from typing import Any, ClassVar
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a fit that had found something: ``so_far`` is what it would have returned."""
+
+    def __init__(self, so_far: Any = None) -> None:
+        super().__init__()
+        self.so_far = so_far
 
 
 class BowsawError(Exception):

@@ -11,7 +11,7 @@ import pytest
 from tests.report.made_run import made_run
 
 import bowsaw as bs
-from bowsaw.errors import BowsawError, FormatError, ParameterError
+from bowsaw.errors import BowsawError, DataError, FormatError, ParameterError
 from bowsaw.evaluation.path import SizeEstimate
 from bowsaw.report.summary import differences, panels_of
 from bowsaw.scores._beta_kernel import beta_entropy
@@ -26,7 +26,7 @@ PART_TRAIN = ("--part", "train")
 PART_CODEBOOK = ("--part", "codebook")
 FORMAT_ERROR = FormatError
 
-__all__ = ["BowsawError", "Relevance", "beta_entropy", "word_scores"]
+__all__ = ["BowsawError", "DataError", "Relevance", "beta_entropy", "word_scores"]
 
 
 def fails(reason: str, error: type[BaseException] = AssertionError) -> pytest.MarkDecorator:

@@ -9,8 +9,10 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from tests.regressions import adapter
-from tests.regressions.adapter import fail_rename, fails
+from tests.regressions.adapter import fail_rename
 from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
@@ -94,7 +96,6 @@ def test_a_second_prune_of_the_same_output_is_refused(bowsaw, made, tmp_path):
     assert second.code != 0
 
 
-@fails("Ctrl-C inside fit is swallowed")
 def test_an_interrupted_fit_raises(toy, monkeypatch):
     bags, y, book = toy
     adapter.interrupt_score(monkeypatch, 60)
@@ -106,6 +107,20 @@ def test_an_interrupted_fit_raises(toy, monkeypatch):
     assert stopped
 
 
+@pytest.mark.parametrize("estimator", ["Annealing", "Refinement", "PruningPath"])
+def test_ctrl_c_ends_a_cross_validation(toy, monkeypatch, estimator):
+    bags, y, book = toy
+    chosen = {
+        "Annealing": bs.Annealing(book, 5, n_steps=60, random_state=0, n_jobs=1),
+        "Refinement": bs.Refinement(book, 5, n_steps=4, n_folds=1, random_state=0, n_jobs=1),
+        "PruningPath": bs.PruningPath(book, sizes=[9, 5], random_state=0, n_jobs=1),
+    }[estimator]
+    adapter.interrupt_score(monkeypatch, 10, by_signal=True)
+    fits = make_pipeline(chosen, bs.HistogramClassifier(C=1.0))
+    with pytest.raises(KeyboardInterrupt):
+        cross_val_score(fits, bags, y, cv=3)
+
+
 def test_a_full_disk_after_an_interruption_is_reported(bowsaw, made, monkeypatch, fast_clock):
     adapter.interrupt_score(monkeypatch, 150, by_signal=True)
     fail_rename(monkeypatch, "s.safetensors", errno.ENOSPC)
@@ -113,12 +128,27 @@ def test_a_full_disk_after_an_interruption_is_reported(bowsaw, made, monkeypatch
     assert "disk is full" in bowsaw(*words).err
 
 
-@fails("a refused move ends the search", adapter.BowsawError)
 def test_a_refused_move_is_a_rejected_move(toy, monkeypatch):
     bags, y, book = toy
     adapter.refuse_swaps(monkeypatch, type(bs.whatif(book, bags, n_jobs=1)), 40)
     found = bs.Annealing(book, 5, n_steps=60, random_state=0, n_jobs=1).fit(bags, y)
     assert len(found.accepted_) == 60
+
+
+@pytest.mark.parametrize("score", ["leave-one-out", "relevance"])
+def test_a_path_keeps_a_word_that_the_state_refuses_to_lose(toy, monkeypatch, score):
+    bags, y, book = toy
+    state = type(bs.whatif(book, bags, n_jobs=1))
+    first, swap = int(book.ids[0]), state.swap
+
+    def refusing(self, remove=(), add=()):
+        if first in remove:
+            raise adapter.DataError("word 0 is needed.")
+        return swap(self, remove, add)
+
+    monkeypatch.setattr(state, "swap", refusing)
+    path = bs.PruningPath(book, sizes=[6, 3], score=score, random_state=0, n_jobs=1).fit(bags, y)
+    assert first in path.selection_at(3).kept
 
 
 def test_saving_follows_a_symbolic_link(tmp_path):

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from tests.contracts.estimators import ARRAYS, BAGS, IMAGES
 
 import bowsaw as bs
+from bowsaw.errors import Interrupted
 from bowsaw.progress import Progress
 
 Y = np.arange(20) % 2
@@ -164,16 +165,25 @@ def test_k_means_stops_when_it_is_asked_and_a_path_ends():
     assert heard.codebook_ == path.fit(DATA, Y).codebook_
 
 
+def ended(selector, how):
+    """Return the selection of a fit that a callback ends, and that of one that Ctrl-C does."""
+    if how == "stop":
+        return selector.fit(DATA, Y).selection_
+    with pytest.raises(Interrupted) as caught:
+        selector.fit(DATA, Y)
+    assert not hasattr(selector, "selection_")
+    return caught.value.so_far
+
+
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
 def test_a_search_that_is_ended_keeps_the_best_and_can_go_on(how, tmp_path):
     saw = bs.Annealing(BOOK, 3, n_steps=60, n_jobs=1, random_state=0)
     whole = clone(saw).fit(DATA, Y)
     saw.set_params(checkpoint=tmp_path / "search")
     ear = Ear(after=30, **{how: "step"})
-    part = clone(saw).set_callbacks(ear).fit(DATA, Y)
-    assert part.interrupted_
-    assert len(part.accepted_) == 30
-    assert part.score_ == max(whole.selection_.scores[:31])
+    selection = ended(clone(saw).set_callbacks(ear), how)
+    assert selection.parameters["n_steps"] == 30
+    assert selection.final_score == max(whole.selection_.scores[:31])
     assert ear.observed[-1] == ("teardown", "Annealing")
     again = clone(saw).fit(DATA, Y)
     assert again.codebook_ == whole.codebook_
@@ -193,10 +203,8 @@ def test_a_refinement_that_is_ended_has_words_and_can_go_on(whole, how, after, t
     assert whole.holdout_.n_steps >= 1
     saw = refinement(checkpoint=tmp_path / "words")
     ear = Ear(after=min(after, 26 + whole.holdout_.n_steps - 1), **{how: "step"})
-    part = clone(saw).set_callbacks(ear).fit(DATA, Y)
-    assert part.codebook_.n_words == 3
+    assert ended(clone(saw).set_callbacks(ear), how).codebook.n_words == 3
     assert ear.observed[-1] == ("teardown", "Refinement")
-    assert part.interrupted_ == (len(part.errors_) < whole.holdout_.n_steps)
     assert clone(saw).fit(DATA, Y).codebook_ == whole.codebook_
 
 

@@ -7,7 +7,7 @@ from tests.selection.test_descent import idle_words, two_classes
 
 import bowsaw as bs
 from bowsaw.checkpoint import remove_checkpoint
-from bowsaw.errors import MismatchError, ParameterError
+from bowsaw.errors import Interrupted, MismatchError, ParameterError
 from bowsaw.selection.annealing import Search
 from bowsaw.selection.descent import Descent, Slopes
 
@@ -50,7 +50,7 @@ def large_book():
         ({"n_steps": 6, "start": searching(100)}, (Search, "step"), 59, 0, 6),
     ],
 )
-def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(
+def test_interrupted_it_raises_with_the_words_so_far_and_goes_on_to_the_same_end(
     monkeypatch, tmp_path, options, where, after, n_moved, n_left
 ):
     bags, labels = two_classes(n_bags=60)
@@ -58,11 +58,12 @@ def test_interrupted_it_keeps_the_words_so_far_and_goes_on_to_the_same_end(
     saw = unchecked(**options, checkpoint=file)
     whole = clone(saw).set_params(checkpoint=None).fit(bags, labels)
     interrupting(monkeypatch, *where, after)
-    part = clone(saw).fit(bags, labels)
-    assert part.interrupted_
-    assert len(part.errors_) == part.selection_.parameters["n_steps"] == n_moved
-    start = large_book().only(part.selection_.kept).words
-    assert np.array_equal(part.codebook_.words, start) == (part.moved_ == 0) == (n_moved == 0)
+    with pytest.raises(Interrupted) as caught:
+        clone(saw).fit(bags, labels)
+    part = caught.value.so_far
+    assert part.parameters["n_steps"] == n_moved
+    start = large_book().only(part.kept).words
+    assert np.array_equal(part.codebook.words, start) == (n_moved == 0)
     assert list(tmp_path.iterdir())
     if where[0] is Slopes:
         # The words that were chosen are in the file, and so are not chosen again.

@@ -27,7 +27,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.methods import METHODS as ALL_METHODS
 from bowsaw.comparison.methods import prepare
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, Interrupted, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
@@ -158,7 +158,11 @@ class _Task:
                 advice = selector.recommend(max_loss=loss)
                 found = selector.selection_at(advice.n_words)
             return _Result(found, (found.scores[0], found.scores[-1]), estimate=advice)
-        found = selector.fit(self.bags, self.labels).selection_
+        interrupted = False
+        try:
+            found = selector.fit(self.bags, self.labels).selection_
+        except Interrupted as ended:
+            found, interrupted = ended.so_far, True
         if isinstance(selector, Annealing):
             n_moves = len(selector.accepted_)
             left = 0 if self.n_kept == self.book.n_words else selector.n_steps_ - n_moves
@@ -166,7 +170,7 @@ class _Task:
         if isinstance(selector, Refinement):
             n_moves, holdout = len(selector.errors_), selector.holdout_
             planned = selector.n_steps if holdout is None else holdout.n_steps
-            left = max(planned - n_moves, 1) if selector.interrupted_ else 0
+            left = max(planned - n_moves, 1) if interrupted else 0
             scores = (*found.scores[:1], *filter(None, [found.final_score]))
             return _Result(found, scores, n_moves, left, holdout=holdout)
         return _Result(found, found.scores[-1:])

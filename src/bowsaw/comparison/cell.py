@@ -274,9 +274,6 @@ class SplitRun:
             else:
                 selector.fit(self.train_bags, self.train_labels)
         seconds = time.perf_counter() - begin
-        if getattr(selector, "interrupted_", False):
-            # A search that keeps its best on Ctrl-C has caught it; a cell is complete or absent.
-            raise KeyboardInterrupt
         if hasattr(selector, "tree_") and hasattr(selector, "selection_at"):
             self._trees[key.method] = selector, seconds, memory[0]
         selection = getattr(selector, "selection_", None)

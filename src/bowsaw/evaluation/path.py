@@ -616,11 +616,7 @@ class PruningPath(Selector):
         per_bag = usual_per_bag(words.n_words)
         how = (self.coding, self.sharpness, self.n_jobs)
         plan = DescentPlan(self.refine, 0.15, per_bag, *how)
-        found = refine_words(words, bags, labels, plan, seed=self.seed_)
-        if len(found.errors) < self.refine:
-            # Words on their way would pass for those of the size.
-            raise KeyboardInterrupt
-        return found.codebook
+        return refine_words(words, bags, labels, plan, seed=self.seed_).codebook
 
     def _coded(self, bags: Bags, words: Codebook) -> NDArray[np.float32]:
         return coded(bags, words, self.coding, self.sharpness, self.n_jobs)

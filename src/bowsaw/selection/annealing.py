@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
+from bowsaw.errors import Interrupted
 from bowsaw.inference.state import HistogramState
 from bowsaw.nearest.ranking import ranked_words
 from bowsaw.progress import Progress, Task
@@ -49,6 +50,7 @@ from bowsaw.selection.base import (
     Selection,
     Selector,
     check_transfer_options,
+    try_swap,
     work_checkpoint,
 )
 from bowsaw.validation import check_choice, check_int, check_real
@@ -102,8 +104,6 @@ class Annealing(Selector):
         Ids of the best and of the last words, ascending by position.
     score_ : float
         The score of the result.
-    interrupted_ : bool
-        Whether Ctrl-C or a callback ended the search early; the best so far is kept.
 
     Examples
     --------
@@ -214,7 +214,8 @@ class Annealing(Selector):
             usual = search.usual_change(N_CALIBRATION)
             search.first = max(self.start_temperature * usual, 1e-300)
         with self._task.part("annealing", self.n_steps_) as task:
-            self.interrupted_ = not self._run(search, saved, codebook, task)
+            interrupted = self._run(search, saved, codebook, task)
+        self._stopped = search.can_move and search.n_steps < self.n_steps_
         best, last = np.sort(search.best), np.sort(search.present)
         self.best_, self.last_ = codebook.ids[best], codebook.ids[last]
         self.score_ = search.best_value if self.returns == "best" else search.path[-1]
@@ -222,7 +223,7 @@ class Annealing(Selector):
         temperatures = [self._temperature(t, search.first) for t in range(search.n_steps)]
         self.temperatures_ = np.array(temperatures, dtype=np.float64)
         found = best if self.returns == "best" else last
-        return self._subset(
+        selection = self._subset(
             codebook,
             found,
             method="paper" if self.schedule == "published" else self.name,
@@ -239,10 +240,13 @@ class Annealing(Selector):
                 "transfer_options": dict(self.transfer_options or {}),
             },
         )
+        if interrupted:
+            raise Interrupted(selection)
+        return selection
 
     def _run(self, search: Search, saved: Checkpoint, codebook: Codebook, task: Task) -> bool:
-        """Try the moves; return whether all of them were tried."""
-        record, complete = search.record(), True
+        """Try the moves; return whether Ctrl-C ended it, after one at least."""
+        record = search.record()
         with Progress("annealing", self.n_steps_, show=self._shows()) as bar:
             bar.step(search.n_steps)
             try:
@@ -257,17 +261,17 @@ class Annealing(Selector):
                     recent = np.mean(search.accepted[-N_RECENT:])
                     bar.step(note=f"score {search.best_value:.5g}, {recent:.0%} accepted")
                     if task.stopped and search.n_steps < self.n_steps_:
-                        complete = False
                         break
+                else:
+                    record = search.record()
             except KeyboardInterrupt:
                 # The last step may be half done; the best and the record are complete.
                 saved.save(record)
                 if not search.n_steps:
                     raise
-                complete = False
-            else:
-                saved.save(search.record() if complete else record)
-        return complete
+                return True
+            saved.save(record)
+        return False
 
     def _so_far(self, search: Search, codebook: Codebook) -> dict[str, Any]:
         """Return the fitted attributes of a fit that ended here."""
@@ -327,33 +331,37 @@ class Search:
         """Return the median size of a move's change of the score; the moves are undone."""
         before, changes = self.value, []
         for _ in range(n):
-            _, undo = self._try(self._probes)
-            changes.append(abs(self.value - before))
-            undo()
-        return float(np.median(changes))
+            tried = self._try(self._probes)
+            if tried is not None:
+                changes.append(abs(self.value - before))
+                tried[1]()
+        return float(np.median(changes or [0.0]))
 
     def step(self, temperature: float) -> None:
-        """Try a move and accept it or undo it."""
-        before = self.value
-        (removed, added), undo = self._try(self._moves)
-        gain = self.value - before
-        chance = math.exp(max(min(gain, 0.0) / temperature, -700.0))
-        accepted = gain >= 0 or self._chances.random() <= chance
+        """Try a move and accept it or undo it; one that the state refuses is not accepted."""
+        before, accepted, tried = self.value, False, self._try(self._moves)
+        if tried is not None:
+            (removed, added), undo = tried
+            gain = self.value - before
+            chance = math.exp(max(min(gain, 0.0) / temperature, -700.0))
+            accepted = gain >= 0 or self._chances.random() <= chance
         if accepted:
             self.present = self._state.codebook.positions(self._state.kept)
             self._is_kept[removed], self._is_kept[added] = False, True
             if self.value > self.best_value:
                 self.best, self.best_value = self.present, self.value
-        else:
+        elif tried is not None:
             undo()
         self.path.append(self.value)
         self.accepted.append(accepted)
 
-    def _try(self, rng: Generator) -> tuple[tuple[Words, Words], Callable[[], None]]:
+    def _try(self, rng: Generator) -> tuple[tuple[Words, Words], Callable[[], None]] | None:
+        """Make a move; return its words and how to undo it, None if the state refuses it."""
         removed, added = self._draw(np.sort(self.present), self._is_kept, rng)
         ids = self._state.codebook.ids
         score, value = self._score.copy(), self.value
-        self._state.swap(remove=ids[removed], add=ids[added])
+        if not try_swap(self._state, ids[removed], ids[added]):
+            return None
         self.value = self._score.update(self._state.histograms, self._state.changed)
 
         def undo() -> None:

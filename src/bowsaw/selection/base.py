@@ -28,7 +28,7 @@ from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
-from bowsaw.errors import ParameterError
+from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import check_transfer, whatif
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
@@ -257,6 +257,8 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
     _needs_labels = True
     _uses_bags = True
     """Whether the choice depends on the bags: their images can no longer test it then."""
+    _stopped = False
+    """Whether a callback ended the fit early: a checkpoint of it is not complete."""
     _shared: SharedCodes
     _task: Task
 
@@ -372,6 +374,15 @@ def check_transfer_options(coding: str, transfer: str, options: Any) -> dict[str
     if options and "sharpness" in options:
         raise ParameterError("sharpness is a parameter of the selector, not of transfer_options.")
     return check_transfer(coding, transfer, **(options or {}))
+
+
+def try_swap(state: HistogramState, remove: ArrayLike = (), add: ArrayLike = ()) -> bool:
+    """Swap words; return False, and leave the state as it was, where it refuses the move."""
+    try:
+        state.swap(remove, add)
+    except (ParameterError, DataError):
+        return False
+    return True
 
 
 def work_checkpoint(

@@ -15,7 +15,7 @@ from bowsaw.bags import Bags
 from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding._pooling_kernel import weigh
-from bowsaw.errors import DataError
+from bowsaw.errors import DataError, Interrupted
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
@@ -83,7 +83,7 @@ def refine_words(
 
     ``labels`` are integers from 0; ``seed`` shuffles descriptors and draws bags; it ends after
     ``stop`` steps. An interrupted call continues from ``checkpoint`` and gives the same words.
-    Ctrl-C, or a callback of ``task``, ends it with the words so far.
+    A callback of ``task`` ends it with the words so far; Ctrl-C raises ``Interrupted`` with them.
     """
     n_done = plan.n_steps if stop is None else min(stop, plan.n_steps)
     if n_done == 0:
@@ -99,6 +99,7 @@ def refine_words(
         single_threaded_blas(),
     ):
         bar.step(len(descent.errors))
+        interrupted = False
         try:
             while len(descent.errors) < n_done and not steps.stopped:
                 with steps.part("step"):
@@ -109,6 +110,7 @@ def refine_words(
         except KeyboardInterrupt:
             if not descent.errors:
                 raise
+            interrupted = True
         saved.save(*descent.record())
     words, errors = descent.words, np.array(descent.errors)
     moved = float(np.linalg.norm(words - descent.start, axis=1).mean())
@@ -120,7 +122,10 @@ def refine_words(
         provenance={**codebook.provenance, "refined": made},
         trained_on=codebook.learned_from(bags).trained_on,
     )
-    return Refined(book, moved, errors)
+    refined = Refined(book, moved, errors)
+    if interrupted:
+        raise Interrupted(refined)
+    return refined
 
 
 class Descent:

@@ -20,8 +20,9 @@ other scores both words of a swap are random.
 moves of the state for each word. A stop of p > ``FULL_REPAIR`` words tries fewer swaps, in
 proportion to 1/p, since each costs more and matters less.
 
-**Invariants.** Swaps do not lower the score. State and score are renewed at every stop, so the rest
-depends on the stop alone: interrupted or not, on any number of threads, the words are the same.
+**Invariants.** Swaps do not lower the score; one that the state refuses is skipped. State and score
+are renewed at every stop, so the rest depends on the stop alone: interrupted or not, on any number
+of threads, the words are the same.
 
 **Departure.** This is not in the paper.
 """
@@ -44,6 +45,7 @@ from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
 from bowsaw.scores.base import Score
 from bowsaw.scores.leave_one_out import LeaveOneOut
+from bowsaw.selection.base import try_swap
 from bowsaw.validation import check_int, json_value
 
 Words = NDArray[np.int64]
@@ -219,11 +221,13 @@ class _Elimination:
         return words[[int(self._tried(words).argmax())]]
 
     def _tried(self, words: Words) -> NDArray[np.float64]:
-        """Return the score without each of these words alone; the state is as before then."""
+        """Return the score without each of these words; -inf if the state refuses to lose it."""
         values = np.empty(len(words))
         trial = self._score.copy()
         for number, word in enumerate(words):
-            self._state.swap(remove=[word])
+            if not try_swap(self._state, remove=[word]):
+                values[number] = -np.inf
+                continue
             values[number] = trial.update(self._state.histograms)
             self._state.swap(add=[word])
         return values
@@ -239,14 +243,16 @@ class _Elimination:
     def _guided(self, word: int, rng: Generator) -> bool:
         """Add a word and remove one that is missed little, if the score rises."""
         assert isinstance(self._score, LeaveOneOut)
-        self._state.swap(add=[word])
+        if not try_swap(self._state, add=[word]):
+            return False
         kept = self._state.kept
         values = self._score.without_each(self._state.histograms)
         ranked = [j for j in np.argsort(-values, kind="stable").tolist() if kept[j] != word]
         for column in ranked[:N_SWAPPED]:
             if not values[column] > self._value:
                 break
-            self._state.swap(remove=[kept[column]])
+            if not try_swap(self._state, remove=[kept[column]]):
+                continue
             # Columns have moved since the last update of the score: it updates all of them.
             if self._judge(None):
                 return True
@@ -257,7 +263,8 @@ class _Elimination:
     def _blind(self, word: int, rng: Generator) -> bool:
         """Swap a word for a random kept one, if the score rises."""
         gone = self._state.kept[rng.integers(self._state.n_kept)]
-        self._state.swap(remove=[gone], add=[word])
+        if not try_swap(self._state, [gone], [word]):
+            return False
         if self._judge(self._state.changed):
             return True
         self._state.swap(remove=[word], add=[gone])

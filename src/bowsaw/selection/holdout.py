@@ -124,7 +124,7 @@ def usual_folds(n_bags: int) -> int:
 
 
 def measure_holdout(
-    begin: Callable[[NDArray[np.int64], Task], Codebook],
+    begin: Callable[[NDArray[np.int64], Task], Codebook | None],
     bags: Bags,
     labels: Labels,
     plan: DescentPlan,
@@ -138,7 +138,8 @@ def measure_holdout(
 ) -> Holdout | None:
     """Measure the error on bags held out at some marks; None if a callback asked to stop.
 
-    ``begin`` chooses the words to begin with by the bags at some positions, as a part of a task.
+    ``begin`` chooses the words to begin with by the bags at some positions, as a part of a task;
+    None if a callback asked to stop.
     ``checkpoint`` is written after every fold.
     """
     marks = np.unique(np.round(np.array(MARKS) * plan.n_steps).astype(np.int64))
@@ -156,7 +157,10 @@ def measure_holdout(
             rows = np.flatnonzero(~held)
             rest, seen = bags[rows], labels[rows]
             with parts.part("fold", 1 + plan.n_steps) as steps:
-                descent = Descent(begin(rows, steps), rest, seen, plan, seed)
+                start = begin(rows, steps)
+                if start is None:
+                    return None
+                descent = Descent(start, rest, seen, plan, seed)
                 errors = []
                 for mark in marks:
                     with single_threaded_blas():

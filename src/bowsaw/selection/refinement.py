@@ -32,7 +32,6 @@ per row and word, and the descriptors (at most 2048 of each bag) as they are sto
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from os import PathLike
 from typing import Any, Self
 
@@ -43,7 +42,7 @@ from sklearn.base import clone
 from bowsaw.bags import Bags, as_bags
 from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
-from bowsaw.errors import ParameterError
+from bowsaw.errors import Interrupted, ParameterError
 from bowsaw.progress import Task
 from bowsaw.random_streams import seed_from
 from bowsaw.selection.annealing import Annealing
@@ -86,8 +85,6 @@ class Refinement(Selector):
         The errors on bags held out, by steps; None where it was not checked.
     moved_, errors_ : float, ndarray of float64 of shape (n_done,)
         The mean distance that words moved, in unit-norm units, and each step's leave-one-out error.
-    interrupted_ : bool
-        Whether Ctrl-C or a callback ended the fit early; the words are the best so far.
 
     Examples
     --------
@@ -180,12 +177,14 @@ class Refinement(Selector):
         }
         more["groups"] = None if self._groups is None else self._groups.tolist()
         saved = work_checkpoint(self, codebook, bags, labels, seed, **more)
-        begun, interrupted = self._begin(start, saved.stage("chosen"), bags, labels, codebook)
+        begun, interrupted, early = self._begin(
+            start, saved.stage("chosen"), bags, labels, codebook
+        )
         how: Any = {"seed": seed, "checkpoint": saved, "show": self._shows(), "task": self._task}
         self.holdout_: Holdout | None = None
-        stop = 0 if interrupted else plan.n_steps
-        if stop and n_folds:
-            with suppress(KeyboardInterrupt):
+        stop = plan.n_steps
+        if stop and n_folds and not early:
+            try:
                 self.holdout_ = measure_holdout(
                     lambda rows, task: _choose_quietly(
                         start, bags[rows], labels[rows], task, of_rows(self._for_start, bags, rows)
@@ -197,12 +196,18 @@ class Refinement(Selector):
                     groups=self._groups,
                     **{**how, "checkpoint": saved.stage("folds")},
                 )
-            interrupted = self.holdout_ is None
-            stop = 0 if self.holdout_ is None else self.holdout_.n_steps
-        found = refine_words(begun.codebook, bags, labels, plan, stop=stop, **how)
+            except KeyboardInterrupt:
+                interrupted = True
+            early = self.holdout_ is None
+            stop = stop if self.holdout_ is None else self.holdout_.n_steps
+        try:
+            n_done = 0 if early else stop
+            found = refine_words(begun.codebook, bags, labels, plan, stop=n_done, **how)
+        except Interrupted as ended:
+            found, interrupted = ended.so_far, True
         self.moved_, self.errors_ = found.moved, found.errors
-        self.interrupted_ = interrupted or len(found.errors) < stop
-        return Selection(
+        self._stopped = len(found.errors) < stop
+        selection = Selection(
             method=self.name,
             codes_with="pruned",
             codebook=found.codebook,
@@ -223,38 +228,42 @@ class Refinement(Selector):
                 "sharpness": self.sharpness if self.coding == "soft" else None,
             },
         )
+        if interrupted:
+            raise Interrupted(selection)
+        return selection
 
     def _begin(
         self, start: Selector, chosen: Checkpoint, bags: Bags, labels: Labels, codebook: Codebook
-    ) -> tuple[Selection, bool]:
-        """Choose the words to begin with, once; return whether Ctrl-C cut that short, too."""
+    ) -> tuple[Selection, bool, bool]:
+        """Choose the words to begin with; return whether Ctrl-C, or anything, ended that early."""
         record = chosen.load()
         if record is not None:
             before = record[0]
             before["kept"] = np.array(before["kept"], dtype=np.int64)
             before["scores"] = tuple(before["scores"])
             words = codebook.only(before["kept"])
-            return Selection(codes_with="pruned", codebook=words, **before), False
+            return Selection(codes_with="pruned", codebook=words, **before), False, False
         first = clone(start)
         if self.checkpoint is not None and "checkpoint" in first.get_params():
             first.set_params(checkpoint=f"{self.checkpoint}.start")
         with self._task.delegate("start", first):
-            first._fit_shared(bags, labels, self._shared, **self._for_start)
-        begun = first.selection_
+            interrupted = False
+            try:
+                begun = first._fit_shared(bags, labels, self._shared, **self._for_start).selection_
+            except Interrupted as ended:
+                begun, interrupted = ended.so_far, True
         if begun.codes_with != "pruned":
             raise ParameterError(
                 f"start must choose words that code alone; {begun.method} codes with the full "
                 "codebook. Name another selector, or None."
             )
-        # A search that keeps its best has caught Ctrl-C: its result is returned at once.
-        interrupted = bool(getattr(first, "interrupted_", False))
-        kept = begun.kept
+        kept, early = begun.kept, interrupted or first._stopped
         # New words, such as those of k-means, are made again on resuming.
-        if not interrupted and kept is not None and _are_words_of(begun.codebook, codebook):
+        if not early and kept is not None and _are_words_of(begun.codebook, codebook):
             names = ("method", "scores", "score", "certificate")
             parts = {name: getattr(begun, name) for name in names}
             chosen.save({"kept": kept.tolist(), **parts})
-        return begun, interrupted
+        return begun, interrupted, early
 
     def _start(self, codebook: Codebook, n_kept: int, seed: int) -> Selector:
         """Return the selector of the words to begin with."""
@@ -274,14 +283,11 @@ def _are_words_of(small: Codebook, large: Codebook) -> bool:
 
 def _choose_quietly(
     start: Selector, bags: Bags, labels: NDArray[np.int64], task: Task, metadata: dict[str, Any]
-) -> Codebook:
-    """Return the words chosen in a fold, without a bar; let Ctrl-C through."""
+) -> Codebook | None:
+    """Return the words chosen in a fold, without a bar; None if a callback asked to stop."""
     selector = clone(start)
     if "verbose" in selector.get_params():
         selector.set_params(verbose=False)
     with task.delegate("start", selector):
         selector.fit(bags, labels, **metadata)
-    if getattr(selector, "interrupted_", False):
-        raise KeyboardInterrupt
-    codebook: Codebook = selector.codebook_
-    return codebook
+    return None if selector._stopped else selector.codebook_
