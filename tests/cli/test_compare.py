@@ -58,8 +58,10 @@ def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
     assert (compared / "cells.jsonl").read_bytes() == before
     out = capsys.readouterr().out
     (row,) = [line for line in out.splitlines() if line.startswith("bottleneck")]
-    found = run.accuracies("sqrt", method="bottleneck", size=12)
-    assert row.split()[-1] == f"{found.mean():.3f}"
+    where = {"method": "bottleneck", "size": 12, "mapping": "sqrt"}
+    (found,) = [row for row in run.table() if where.items() <= row.items()]
+    assert row.endswith(f"  {found['mean']:.3f} ± {found['margin']:.3f}")
+    assert "± half of its 95 % interval" in out
     assert "index.html" in out
 
 

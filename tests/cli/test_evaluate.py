@@ -34,7 +34,7 @@ def test_evaluate_is_the_function_and_continues(bowsaw, made, short):
 def test_the_tables(bowsaw, short):
     found = bowsaw(*short, "--confusion")
     shown = found.lines()
-    assert shown[0].split()[2:] == ["accuracy", "spread", "lowest", "highest", "C"]
+    assert shown[0].split()[2:] == ["accuracy", "±", "95", "%", "spread", "lowest", "highest", "C"]
     assert [line.split()[:2] for line in shown[1:3]] == [["square-rooted", "12"], ["raw", "12"]]
     assert shown[3].startswith(
         "accuracy: mean per-class accuracy on the 372 test images of each of"
@@ -56,7 +56,9 @@ def test_a_codebook_is_evaluated_on_its_own_split(bowsaw, made):
     words = ("evaluate", made.store, "--codebook", "later.safetensors", *PARTS)
     assert bowsaw(*words).code == 8
     found = bowsaw(*words, "--first-split", 1)
-    assert found.lines()[0].split() == ["histograms", "words", "accuracy", "C"]
+    shown = found.lines()
+    assert shown[0].split() == ["histograms", "words", "accuracy", "±", "95", "%", "C"]
+    assert "± 95 %: half of its 95 % interval, over the test images" in shown
     assert "split 1: " in found.complaint
 
 

@@ -99,7 +99,6 @@ def test_the_size_for_a_limit():
         words("max_ms", 0.1, times)
 
 
-@pytest.mark.slow
 def test_the_true_loss_of_a_recommended_size_is_rarely_above_the_limit():
     # 22 sizes whose true loss rises to 0.1, five folds with a spread of 0.02, and a limit of 0.01.
     # By the estimated loss alone, the size was too small in two of three paths.

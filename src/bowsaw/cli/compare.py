@@ -24,7 +24,7 @@ from bowsaw.cli.extract import image_folder
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import Step, compare, plan
 from bowsaw.comparison.methods import DEFAULT, METHODS
-from bowsaw.comparison.records import Cell, Run
+from bowsaw.comparison.records import Cell, Run, margin_of
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError
 from bowsaw.formatting import format_count, format_seconds
@@ -148,17 +148,17 @@ def _read_collection(command: Command) -> Collection:
 
 
 class Means:
-    """Mean accuracies of cells, panel by panel."""
+    """Mean accuracies of cells, panel by panel, with their 95 % intervals."""
 
     def __init__(self, methods: Mapping[str, Any]) -> None:
         self._methods = methods
-        self.panels: dict[Panel, dict[tuple[str, int], list[float]]] = {}
+        self.panels: dict[Panel, dict[tuple[str, int], list[Cell]]] = {}
 
     def add(self, cell: Cell) -> Panel:
         """Add a cell and return its panel."""
         panel = (cell["set"], cell["coding"], cell["full_words"])
         found = self.panels.setdefault(panel, defaultdict(list))
-        found[cell["method"], cell["size"]].append(cell["results"]["sqrt"]["accuracy"])
+        found[cell["method"], cell["size"]].append(cell)
         return panel
 
     def table(self, panel: Panel) -> tuple[list[str], list[list[str]]]:
@@ -217,7 +217,7 @@ def progress_text(step: Step) -> str:
 
 
 def print_tables(command: Command, run: Run) -> None:
-    """Print the mean accuracy of each method and size, panel by panel."""
+    """Print the mean accuracy of each method and size with its interval, panel by panel."""
     means = Means(run.about["methods"])
     for cell in run.cells:
         means.add(cell)
@@ -232,6 +232,7 @@ def print_tables(command: Command, run: Run) -> None:
             accuracy = _mean(found.get((name, panel[2]), []))
             if accuracy:
                 command.result(f"{text} {panel[2]:,} words: {accuracy}")
+    command.result("mean per-class accuracy on the test images ± half of its 95 % interval")
 
 
 def _title(panel: Panel) -> str:
@@ -239,5 +240,8 @@ def _title(panel: Panel) -> str:
     return printable(f"{name}, {coding} coding, from {full_words:,} words")
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.3f}" if values else ""
+def _mean(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return ""
+    mean = np.mean([cell["results"]["sqrt"]["accuracy"] for cell in cells])
+    return f"{mean:.3f} ± {margin_of(cells):.3f}"

@@ -104,6 +104,7 @@ def _print_accuracies(command: Command, run: Run, where: dict[str, Any]) -> None
         "histograms": [CALLED[row["mapping"]] for row in rows],
         "words": [f"{row['n_columns']:,}" for row in rows],
         "accuracy": [f"{row['mean']:.4f}" for row in rows],
+        "± 95 %": [f"{row['margin']:.4f}" for row in rows],
     }
     if n_splits > 1:
         for name, key in (("spread", "std"), ("lowest", "lowest"), ("highest", "highest")):
@@ -117,6 +118,10 @@ def _print_accuracies(command: Command, run: Run, where: dict[str, Any]) -> None
     images = format_count(cells[0]["n_test"], "test image")
     images += f" of each of {n_splits} splits" if n_splits > 1 else ""
     command.result(f"accuracy: mean per-class accuracy on the {images}")
+    how = "over the test images"
+    if n_splits > 1:
+        how = "over splits that overlap, or over the test images if that is more"
+    command.result(f"± 95 %: half of its 95 % interval, {how}")
     if n_splits > 1:
         command.result("spread: its standard deviation over the splits")
 

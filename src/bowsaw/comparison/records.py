@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from bowsaw.checkpoint import JsonLines, atomic_write, regular_bytes
 from bowsaw.errors import FormatError, ParameterError
+from bowsaw.evaluation.significance import accuracy_margin
 from bowsaw.validation import parse_json
 
 FORMAT, SCHEMA = "bowsaw-run", 2
@@ -171,6 +172,7 @@ class Run:
     def table(self) -> list[dict[str, Any]]:
         """Return one row per panel, method, size and mapping, with statistics over the splits.
 
+        ``margin`` is half of the mean's 95 % interval (:mod:`bowsaw.evaluation.significance`);
         ``std`` is None for a single split; ``C`` is a list with one value per split.
         """
         groups: dict[tuple[Any, ...], list[Cell]] = {}
@@ -190,6 +192,7 @@ class Run:
                     "n_coding_words": cells[0]["n_coding_words"],
                     "n_splits": len(cells),
                     "mean": float(values.mean()),
+                    "margin": margin_of(cells, where[-1]),
                     "std": float(values.std(ddof=1)) if len(cells) > 1 else None,
                     "lowest": float(values.min()),
                     "highest": float(values.max()),
@@ -197,6 +200,15 @@ class Run:
                 }
             )
         return rows
+
+
+def margin_of(cells: Sequence[Cell], mapping: str = "sqrt") -> float:
+    """Return half of the 95 % interval of the mean accuracy of a method's cells, one per split."""
+    cell, outcomes = cells[0], [cell["results"][mapping] for cell in cells]
+    n_seen = cell["n_train"] + cell.get("n_codebook", 0)
+    counts = np.sum(outcomes[0]["confusion"], axis=1)
+    accuracies = [outcome["accuracy"] for outcome in outcomes]
+    return accuracy_margin(accuracies, cell["n_test"] / n_seen, counts)
 
 
 def read_run(folder: str | os.PathLike[str]) -> Run:
