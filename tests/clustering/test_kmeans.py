@@ -88,7 +88,10 @@ def test_sums_are_taken_in_order_in_float64(random):
     rows = random.normal(size=(50, 3)).astype(np.float32)
     code = random.integers(0, 4, 50).astype(np.int32)
     sums, counts = np.ones((4, 3)), np.ones(4, np.int64)
-    add_rows(rows, code, sums, counts)
+    words, distances = random.normal(size=(4, 3)).astype(np.float32), np.empty(50)
+    add_rows(rows, words, code, sums, counts, distances)
+    gaps = rows.astype(np.float64) - words[code]
+    np.testing.assert_allclose(distances, (gaps**2).sum(axis=1), rtol=1e-14)
     expected = np.ones((4, 3))
     for row, k in zip(rows, code, strict=True):
         expected[k] += row
@@ -149,7 +152,10 @@ def test_more_words_than_distinct_descriptors_are_refused(monkeypatch, part_rows
 def test_as_many_words_as_distinct_descriptors_are_those_descriptors(random, dtype, seed):
     distinct = random.permutation(90)[:60].reshape(20, 3).astype(dtype)
     rows = np.repeat(distinct, 7, axis=0)[random.permutation(140)]
-    fitted = KMeansCodebook(20, random_state=seed, init_sample=1).fit(cut(rows))
+    with pytest.warns(
+        UserWarning, match=r"found \d+ distinct descriptors in a sample of 20, for 20"
+    ):
+        fitted = KMeansCodebook(20, random_state=seed, init_sample=1).fit(cut(rows))
     found = fitted.codebook_.words
     np.testing.assert_array_equal(np.unique(found, axis=0), np.unique(distinct, axis=0))
     assert fitted.counts_.tolist() == [7] * 20
@@ -158,7 +164,8 @@ def test_as_many_words_as_distinct_descriptors_are_those_descriptors(random, dty
 
 def test_rare_descriptors_are_found_though_the_sample_misses_them(random):
     rows = np.concatenate([np.zeros((1000, 2)), np.arange(1, 11).reshape(5, 2)])
-    fitted = seeded(6, init_sample=1).fit([rows])
+    with pytest.warns(UserWarning, match="found 1 distinct descriptors in a sample of 6, for 6"):
+        fitted = seeded(6, init_sample=1).fit([rows])
     assert sorted(fitted.counts_.tolist()) == [1] * 5 + [1000]
     mean = seeded(1).fit([rows]).codebook_.words[0]
     np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-6)

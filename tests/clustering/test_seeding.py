@@ -58,6 +58,18 @@ def test_no_row_is_drawn_twice_nor_its_equal():
         assert len(np.unique(rows[drawn], axis=0)) == n_distinct == len(drawn)
 
 
+def test_groups_far_from_the_mean_are_told_apart():
+    # Two sites of ten groups, 10⁵ of their spread apart: in float32 each site is one point.
+    random = np.random.default_rng(3)
+    groups = np.repeat([[0.0] * 16, [4000.0] + [0.0] * 15], 10, axis=0)
+    groups += random.normal(0, 0.05, groups.shape)
+    rows = np.repeat(groups, 30, axis=0) + random.normal(0, 1e-4, (600, 16))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        drawn = kmeans_plus_plus(rows.astype(np.float32), 20, rng)
+        assert len(set((drawn // 30).tolist())) >= 19
+
+
 def test_fewer_are_returned_where_there_are_fewer():
     rows = np.repeat(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), 10, axis=0)
     drawn = kmeans_plus_plus(rows, 5, np.random.default_rng(0))

@@ -42,6 +42,13 @@ def test_blocks_that_cut_bags_change_nothing(monkeypatch, dtype, n_words):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_a_bag_of_more_descriptors_than_float32_can_count():
+    n = 2**24 + 2**20
+    bags = Bags(np.zeros((n, 1), np.uint8), np.array([0, n]))
+    found = hard_histograms(bags, np.array([[0.0], [9.0]], np.float32))
+    assert found.tolist() == [[1.0, 0.0]]
+
+
 def test_old_content_of_out_is_overwritten_even_for_empty_bags(tmp_path):
     bags = Bags.from_list([np.zeros((2, 1)), []])
     out = np.lib.format.open_memmap(tmp_path / "h.npy", "w+", np.float32, shape=(2, 2))

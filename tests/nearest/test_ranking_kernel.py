@@ -30,9 +30,9 @@ def random():
 def ranked(rows, words, n_ranked, n_groups, errors=SURE, noise=0):
     norms, half_norms = (rows**2).sum(axis=1), (words**2).sum(axis=1) / 2
     out = np.empty((len(rows), n_ranked), dtype=np.uint16)
-    error = ScoreError(*errors, float(np.sqrt(2 * half_norms.max())))
-    tables = rows @ words.T + noise, Words(words, half_norms, words)
-    rank_rows(*tables, rows, norms, error, n_groups, out)
+    lengths = np.sqrt(2.0 * half_norms)
+    tables = rows @ words.T + noise, Words(words, half_norms, words), lengths
+    rank_rows(*tables, rows, norms, ScoreError(*errors, np.inf), n_groups, out)
     return out
 
 

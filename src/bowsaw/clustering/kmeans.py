@@ -25,6 +25,7 @@ interruptions: a checkpoint is the state after a round that another follows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from contextlib import closing
 from os import PathLike
@@ -234,7 +235,13 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         rows = data.draw(n_rows, rng).astype(np.float32)
         drawn = rows[kmeans_plus_plus(rows, self.n_words, rng, self.n_jobs)]
         if len(drawn) < self.n_words:
-            # The sample has too few distinct rows; the data have enough.
+            warnings.warn(
+                f"the start of k-means found {len(drawn)} distinct descriptors in a sample of "
+                f"{n_rows}, for {self.n_words} words; the others start at the first distinct "
+                "descriptors. Raise init_sample, or ask for fewer words.",
+                UserWarning,
+                stacklevel=2,
+            )
             drawn = _fill_up(data, drawn, self.n_words)
         return np.ascontiguousarray(drawn)
 

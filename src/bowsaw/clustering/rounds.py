@@ -61,7 +61,7 @@ class Sums:
     """The summed squared distance of each part; a list, so that groups do not change the order."""
     rows: NDArray[np.float32]
     """The descriptors farthest from their words, farthest first."""
-    distances: NDArray[np.float32]
+    distances: NDArray[np.float64]
     """Their squared distances."""
 
     def add(self, other: Sums) -> None:
@@ -87,12 +87,13 @@ def sum_part(
         rows = search.read(data, start, stop)
         # A guess of -1 marks the first round.
         known = guess[start:stop] if guess is not None and guess[start] >= 0 else None
-        found = search.find(rows, known)
+        code = search.find(rows, known)
         if guess is not None:
-            guess[start:stop] = found.code
-        add_rows(rows, found.code, sums, counts)
-        total += float(found.nearest.sum(dtype=np.float64))
-        far = _farthest(rows, found.nearest)
+            guess[start:stop] = code
+        nearest = np.empty(len(rows), dtype=np.float64)
+        add_rows(rows, search.exact_words, code, sums, counts, nearest)
+        total += float(nearest.sum())
+        far = _farthest(rows, nearest)
         far_rows.append(far[0])
         far_distances.append(far[1])
     rows, distances = _farthest(np.concatenate(far_rows), np.concatenate(far_distances))
@@ -100,9 +101,14 @@ def sum_part(
 
 
 def _farthest(
-    rows: NDArray[np.float32], distances: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    order = np.argsort(-distances, kind="stable")[:_N_FARTHEST]
+    rows: NDArray[np.float32], distances: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    order = np.arange(len(distances))
+    if len(distances) > _N_FARTHEST:
+        # Only what is far is sorted: sorting all took longer than the sums.
+        least = np.partition(distances, -_N_FARTHEST)[-_N_FARTHEST]
+        order = np.flatnonzero(distances >= least)
+    order = order[np.argsort(-distances[order], kind="stable")[:_N_FARTHEST]]
     return rows[order], distances[order]
 
 

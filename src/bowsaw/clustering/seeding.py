@@ -11,8 +11,8 @@ k-means++.
 
 **Cost.** 2 · n_dims · n_words operations per sampled descriptor, in BLAS.
 
-**Invariants.** Distances are in float32; D² of a drawn descriptor is set to 0 and equal descriptors
-are at distance 0, so no descriptor is drawn twice.
+**Invariants.** Distances are within a hundredth; equal descriptors are at distance 0, so no
+descriptor is drawn twice.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.clustering._lloyd_kernel import write_distances
 from bowsaw.nearest.search import check_size
 from bowsaw.parallel import ordered_map
 
@@ -41,8 +42,8 @@ def kmeans_plus_plus(
         norms = np.einsum("nd,nd->n", centred, centred, dtype=np.float32)
     check_size("descriptors", float(np.sqrt(norms.max())))
     drawn = [int(rng.integers(len(rows)))]
-    nearest = _distances(centred, norms, drawn, n_jobs)[:, 0].astype(np.float64)
-    nearest[drawn[0]] = 0.0
+    everywhere = np.full(len(rows), np.inf)
+    nearest = _distances(rows, centred, norms, drawn, everywhere, n_jobs)[:, 0].astype(np.float64)
     while len(drawn) < n_words:
         cumulative = np.cumsum(nearest)
         if not cumulative[-1] > 0:
@@ -51,33 +52,43 @@ def kmeans_plus_plus(
         places = rng.random(size) * cumulative[-1]
         picks = np.minimum(np.searchsorted(cumulative, places, side="right"), len(rows) - 1)
         chances = rng.random(size)
-        distances = _distances(centred, norms, picks.tolist(), n_jobs)
+        distances = _distances(rows, centred, norms, picks.tolist(), nearest, n_jobs)
         before = nearest[picks]
         for column, pick in enumerate(picks.tolist()):
             if nearest[pick] > 0 and chances[column] * before[column] <= nearest[pick]:
                 drawn.append(pick)
                 np.minimum(nearest, distances[:, column], out=nearest)
-                nearest[pick] = 0.0
     return np.array(drawn, dtype=np.int64)
 
 
 def _distances(
-    rows: NDArray[np.float32], norms: NDArray[np.float32], picks: list[int], n_jobs: int | None
+    rows: NDArray[np.float32],
+    centred: NDArray[np.float32],
+    norms: NDArray[np.float32],
+    picks: list[int],
+    nearest: NDArray[np.float64],
+    n_jobs: int | None,
 ) -> NDArray[np.float32]:
     """Squared distances of all rows to the picked ones, ``(n_rows, n_picks)``.
 
-    Distances below the rounding error are 0, so that no copy of a drawn row is drawn.
+    Those that are certainly not below ``nearest`` may be less exact.
     """
-    chosen = rows[picks]
+    chosen, picked, picked_norms = centred[picks], rows[picks], norms[picks]
     out = np.empty((len(rows), len(picks)), dtype=np.float32, order="F")
-    noise = np.float32((rows.shape[1] + 4) * 2.0**-23)
+    noise = (rows.shape[1] + 4) * 2.0**-23
 
     def one(start: int) -> None:
         part = slice(start, start + _SLICE)
-        size = norms[part, None] + norms[picks]
-        squared = size - 2 * (rows[part] @ chosen.T)
-        squared[squared <= noise * size] = 0
-        out[part] = squared
+        write_distances(
+            chosen @ centred[part].T,
+            norms[part],
+            rows[part],
+            picked,
+            picked_norms,
+            nearest[part],
+            noise,
+            out[part],
+        )
 
     for _ in ordered_map(one, range(0, len(rows), _SLICE), n_jobs):
         pass

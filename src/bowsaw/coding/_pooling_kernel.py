@@ -17,18 +17,17 @@ def count_codes(
     start: int,
     offsets: NDArray[np.int64],
     first_bag: int,
-    out: NDArray[np.float32],
+    out: NDArray[np.uint32],
 ) -> None:
     """Add 1 to ``out[bag, code]`` for each code; ``codes`` are those of rows ``start`` onwards.
 
-    ``first_bag`` is a bag that begins at or before ``start``. Counts are exact in float32 up to
-    2²⁴.
+    ``first_bag`` is a bag that begins at or before ``start``.
     """
     bag = first_bag
     for i in range(len(codes)):
         while offsets[bag + 1] <= start + i:
             bag += 1
-        out[bag, codes[i]] += np.float32(1)
+        out[bag, codes[i]] += np.uint32(1)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True, inline="always")

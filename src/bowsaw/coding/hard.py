@@ -14,6 +14,9 @@ from bowsaw.coding._pooling_kernel import count_codes
 from bowsaw.nearest.search import WordSearch, find_blocks
 from bowsaw.progress import Progress
 
+BLOCK_BAGS = 64
+"""Bags whose counts become shares at a time."""
+
 
 def hard_histograms(
     bags: Bags,
@@ -27,13 +30,17 @@ def hard_histograms(
     search = words if isinstance(words, WordSearch) else WordSearch(words)
     if out is None:
         out = np.empty((len(bags), len(search.exact_words)), dtype=np.float32)
-    out[:] = 0
+    # Counted in the memory of the result: whole numbers up to 2³², where float32 ends at 2²⁴.
+    counts = out.view(np.uint32)
+    counts[:] = 0
     offsets = bags.offsets
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
         for start, found in find_blocks(bags, search, n_jobs=n_jobs):
             bag = int(np.searchsorted(offsets, start, side="right")) - 1
-            count_codes(found.code, start, offsets, bag, out)
-            bar.step(len(found.code))
-    counts = np.maximum(bags.counts, 1).astype(np.float32)
-    np.divide(out, counts[:, None], out=out)
+            count_codes(found, start, offsets, bag, counts)
+            bar.step(len(found))
+    sizes = np.maximum(bags.counts, 1)
+    for begin in range(0, len(bags), BLOCK_BAGS):
+        some = slice(begin, begin + BLOCK_BAGS)
+        out[some] = counts[some] / sizes[some, None]
     return out

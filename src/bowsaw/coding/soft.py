@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
 from bowsaw.errors import DataError
-from bowsaw.nearest.search import check_size
+from bowsaw.nearest.search import centre_of, check_size
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 from bowsaw.validation import check_real
@@ -45,8 +45,7 @@ class WordScores:
         self, words: NDArray[np.float32], centre: NDArray[np.float32] | None = None
     ) -> None:
         # A common shift changes no distance, and small numbers round less.
-        mean = words.mean(axis=0, dtype=np.float64).astype(np.float32)
-        self.centre = mean if centre is None else centre
+        self.centre = centre_of(words) if centre is None else centre
         with np.errstate(over="ignore"):
             self._words = np.ascontiguousarray(words - self.centre)
         exact = np.einsum("kd,kd->k", self._words, self._words, dtype=np.float64)

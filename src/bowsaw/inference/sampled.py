@@ -240,7 +240,7 @@ def gaussian_samples(
             n_left -= n
             noise = random.standard_normal((n, codebook.n_dims)) @ stored_root
             rows = (words[word] + noise).astype(np.float32)
-            own = rows[search.find(rows).code == word][:n_missing]
+            own = rows[search.find(rows) == word][:n_missing]
             n_missing -= len(own)
             found.append(own)
         return np.concatenate(found)
@@ -293,8 +293,8 @@ def _residuals(
         raise DataError("the spread of descriptors is unknown. Give sigma, bags or learn_from.")
     words = codebook.words_for(bags)
     for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
-        rows = bags.read(start, start + len(found.code)).astype(np.float64)
-        yield (rows - words[found.code]) / bags.scale
+        rows = bags.read(start, start + len(found)).astype(np.float64)
+        yield (rows - words[found]) / bags.scale
 
 
 def sigma_or_estimate(

@@ -20,8 +20,8 @@ class ScoreError(NamedTuple):
     relative: float
     far: float
     least: float
-    largest: float
-    """The largest norm of a word."""
+    reach: float
+    """A word longer than this times (‖x‖ + d) is farther than d from x: see ``search``."""
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -100,11 +100,11 @@ def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _error(row_norm: float, word_norm: float, error: ScoreError) -> Any:
-    """Return the error of a score, from the squared norm of the row and the norm of the word."""
+def _error(length: float, word_length: float, error: ScoreError) -> Any:
+    """Return the error of a score, from the norms of the row and of the word."""
     # The factor covers the roundings of this bound and of the norms.
-    size = np.sqrt(row_norm) * word_norm + word_norm**2
-    return 1.0001 * (error.relative * size + error.far * row_norm + error.least)
+    size = (length + word_length) * word_length
+    return 1.0001 * (error.relative * size + error.far * length * length + error.least)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -162,6 +162,7 @@ def _settle_run(
 def rank_rows(
     products: NDArray[np.float32],
     words: Words,
+    lengths: NDArray[np.float32],
     exact_rows: NDArray[np.float32],
     row_norms: NDArray[np.float32],
     error: ScoreError,
@@ -170,11 +171,12 @@ def rank_rows(
 ) -> None:
     """Write each row's nearest words to ``out``, (n_rows, n_ranked), nearest first.
 
-    ``products`` is (n_rows, n_words) and is overwritten; ``row_norms`` are squared. Words are dealt
-    into ``n_groups`` groups (at least n_ranked, or all words); a limit that n_ranked of the groups'
-    best scores reach leaves few more than n_ranked candidates, which are sorted by float32 scores.
-    Neighbours in that order that differ by less than twice their error are sorted again by exact
-    distances. An entry that a word below the limit could precede is left out: padded with n_words.
+    ``products`` is (n_rows, n_words) and is overwritten; ``lengths`` are the norms of the words,
+    ``row_norms`` the squared ones of the rows. Words are dealt into ``n_groups`` groups (at least
+    n_ranked, or all words); a limit that n_ranked of the groups' best scores reach leaves few more
+    than n_ranked candidates, which are sorted by float32 scores. Those whose order errors could
+    change are sorted again by exact distances. An entry that a word below the limit could precede
+    is left out: padded with n_words.
     """
     half_norms, exact_words = words.half_norms, words.exact
     n_rows, n_words = products.shape
@@ -185,6 +187,9 @@ def rank_rows(
     found = np.empty(n_words + 1, np.int32)
     order = np.empty(n_words, np.int32)
     sorted_words = np.empty(n_words, np.int32)
+    low = np.empty(n_words, np.float64)
+    high = np.empty(n_words, np.float64)
+    largest = lengths.max()
     for i in range(n_rows):
         scores = products[i]
         _group_tops(scores, half_norms, top)
@@ -202,20 +207,29 @@ def rank_rows(
         for a in range(n):
             keys[a] = scores[found[a]]
         _order(keys, n, order)
-        norm = np.float32(0)
-        for a in range(n):
-            norm = half_norms[found[a]] if half_norms[found[a]] > norm else norm
-        # Candidates are seldom as large as the largest word, and so are their errors.
-        twice = 2 * _error(row_norms[i], np.sqrt(2.0 * norm), error)
         certain = LOWEST
+        length = np.sqrt(np.float64(row_norms[i]))
         if n < n_words:
-            certain = np.float32(limit + 2 * _error(row_norms[i], error.largest, error))
+            # No word that is longer can precede the limit.
+            away = np.sqrt(max(row_norms[i] - 2.0 * limit, 0.0))
+            longest = error.reach * (length + away) + 4 * np.sqrt(error.least)
+            longest = longest if longest < largest else largest
+            certain = np.float32(limit + 2 * _error(length, longest, error))
+        # Between which limits each score is, the upper one of it and all after it.
         for a in range(n):
-            sorted_words[a] = found[order[a]]
+            word = found[order[a]]
+            sorted_words[a] = word
+            doubt = _error(length, lengths[word], error)
+            low[a] = keys[order[a]] - doubt
+            high[a] = keys[order[a]] + doubt
+        for a in range(n - 2, -1, -1):
+            high[a] = high[a] if high[a] > high[a + 1] else high[a + 1]
         a = 0
         while a < n and a < n_ranked:
             b = a + 1
-            while b < n and keys[order[b - 1]] - keys[order[b]] <= twice:
+            least = low[a]
+            while b < n and least <= high[b]:
+                least = low[b] if low[b] < least else least
                 b += 1
             if b - a > 1:
                 _settle_run(exact_rows[i], exact_words, sorted_words[a:b])

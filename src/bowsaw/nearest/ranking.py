@@ -10,7 +10,7 @@ by counting, for each, how many are better (n² comparisons, vectorised and with
 
 **Invariants.** The order is that of Σ_d (x_d − c_d)² in float64 summed in the order of the
 dimensions, then of the word's position, as in ``search``; rounding does not change it. Scores that
-differ by less than twice their worst-case error form runs, which are sorted by exact distances. An
+differ by less than their worst-case errors form runs, which are sorted by exact distances. An
 entry too near to the limit to be certain is left out, with all after it: such a list is shorter and
 ends with ``n_words``.
 
@@ -56,7 +56,8 @@ def ranked_words(
     out = np.empty((bags.n_descriptors, n_ranked), dtype=list_dtype(n_words))
     columns = np.ascontiguousarray(search.words.T)
     n_rows = int(np.clip(SCORES_BYTES // (4 * n_words), 8, 1024))
-    error = ScoreError(search.score_error, search.far_error, search.least_error, search.largest)
+    lengths = np.sqrt(2.0 * search.half_norms)
+    error = ScoreError(search.score_error, search.far_error, search.least_error, search.reach)
     products = Scratch()
 
     def rank(limits: tuple[int, int]) -> int:
@@ -67,7 +68,9 @@ def ranked_words(
             scores = products.take(part.stop - begin, n_words)
             np.dot(centred[part], columns, out=scores)
             lists = out[limits[0] + begin : limits[0] + part.stop]
-            rank_rows(scores, search.arrays, rows[part], norms[part], error, n_groups, lists)
+            rank_rows(
+                scores, search.arrays, lengths, rows[part], norms[part], error, n_groups, lists
+            )
         return len(rows)
 
     with single_threaded_blas(), Progress("ranking", bags.n_descriptors, show=verbose) as bar:

@@ -30,6 +30,12 @@ the bound itself:
 Where the two best scores of a descriptor differ by less than twice the error, every word that could
 still win is compared in float64.
 
+**Far words.** A word with ‖c‖ > ‖x‖ + d is farther from x than d. So errors are not those of the
+longest word but of one of length (1 + 8 √γ) (‖x‖ + d), with d² = ‖x‖² − 2 · the best score so far:
+no longer word, rounding included, comes within twice the error of the best. Words ``FAR`` times as
+far from the mean as the median count neither for the mean nor for the directions: one such word
+would make all norms large, and errors with them.
+
 **Cost.** 2 · n_dims · n_words operations per descriptor without skipping, about half the time with
 it. Memory: one block of scores per thread, at most 1 MiB (2 MiB for few words).
 """
@@ -37,7 +43,6 @@ it. Memory: one block of scores per thread, at most 1 MiB (2 MiB for few words).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,21 +69,12 @@ FEW_WORDS = 256
 FEW_WORDS_BLOCK_ROWS = 2048
 
 BOUND_ENERGY = 0.94
+FAR = 8.0
 
 UNIT = 2.0**-24
 SMALLEST = 2.0**-126
 LARGEST = 2.0**62
 """Norms up to this have squares and products within float32."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """The result of a search of some rows."""
-
-    code: NDArray[np.int32]
-    """The nearest word, ``(n_rows,)``."""
-    nearest: NDArray[np.float32]
-    """Its squared distance, ``(n_rows,)``, in stored units, with float32's rounding."""
 
 
 class WordSearch:
@@ -87,7 +83,7 @@ class WordSearch:
     def __init__(self, words: NDArray[np.float32], *, skip: bool | None = None) -> None:
         self.exact_words = np.ascontiguousarray(words, dtype=np.float32)
         n_words, n_dims = self.exact_words.shape
-        self.centre = self.exact_words.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self.centre = centre_of(self.exact_words)
         with np.errstate(over="ignore"):
             self.words = self.exact_words - self.centre
         norms = np.einsum("kd,kd->k", self.words, self.words, dtype=np.float64)
@@ -96,6 +92,8 @@ class WordSearch:
         self.half_norms = (norms / 2).astype(np.float32)
         self.arrays = Words(self.words, self.half_norms, self.exact_words)
         self.score_error = _rounding(n_dims + 6)
+        # The proof takes the error for a small share of the score.
+        self.reach = 1 + 8 * np.sqrt(self.score_error) if self.score_error < 0.01 else np.inf
         self.far_error = (n_dims + 6) * 2.0**-52
         self.least_error = (n_dims + 6) * SMALLEST
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
@@ -127,7 +125,7 @@ class WordSearch:
 
     def _axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the energies of the words' principal directions, falling, and the directions."""
-        wide = self.words.astype(np.float64)
+        wide = self.words[_usual(self.half_norms)].astype(np.float64)
         energy, axes = np.linalg.eigh(wide.T @ wide)
         return energy[::-1], axes[:, ::-1]
 
@@ -141,19 +139,19 @@ class WordSearch:
         along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
-    def find(self, rows: NDArray[np.float32], guess: NDArray[np.int32] | None = None) -> Found:
-        """Find the nearest word of each row, in the calling thread."""
+    def find(
+        self, rows: NDArray[np.float32], guess: NDArray[np.int32] | None = None
+    ) -> NDArray[np.int32]:
+        """Return the nearest word of each row, ``(n_rows,)``, found in the calling thread."""
         centred, norms = self.centre_rows(rows)
-        size, error = self._errors(norms)
-        block = Rows(centred, rows, error)
+        block = Rows(centred, rows, np.empty(len(rows), dtype=np.float32))
         code = np.zeros(len(rows), dtype=np.int32)
         best = np.full(len(rows), LOWEST, dtype=np.float32)
         if self.directions is None:
-            self._scan_all(block, best, code)
+            self._scan_all(block, norms, best, code)
         else:
-            margin = 2 * error + size * np.float32(self.bound_error)
-            self._scan_some(block, self._along(centred, norms), margin, best, code, guess)
-        return Found(code, np.maximum(norms - 2 * best, 0, dtype=np.float32))
+            self._scan_some(block, norms, best, code, guess)
+        return code
 
     def read(self, bags: Bags, start: int, stop: int) -> NDArray[np.float32]:
         """Return rows of bags, valid until the thread's next call.
@@ -182,36 +180,63 @@ class WordSearch:
 
     def score_errors(self, norms: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return a bound of the error of any score of rows, from the squares of their norms."""
-        return self._errors(norms)[1]
+        error = np.empty_like(norms)
+        self._write_errors(norms, np.float32(self.largest), error)
+        return error
 
-    def _errors(
-        self, norms: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the size of the scores of rows of these squared norms, and their error."""
-        size = np.sqrt(norms) * np.float32(self.largest) + np.float32(self.largest**2)
-        error = size * np.float32(self.score_error) + np.float32(self.least_error)
+    def _longest(
+        self, norms: NDArray[np.float32], best: NDArray[np.float32]
+    ) -> NDArray[np.float32] | np.float32:
+        """Return how long a word can be that is as near as the one of the best score."""
+        if not np.isfinite(self.reach):
+            return np.float32(self.largest)
+        longest: NDArray[np.float32] = np.sqrt(np.maximum(norms - 2 * best, 0))
+        longest += np.sqrt(norms)
+        longest *= np.float32(self.reach)
+        # Squares may have been too small for float32.
+        longest += np.float32(4 * np.sqrt(self.least_error))
+        np.minimum(longest, np.float32(self.largest), out=longest)
+        return longest
+
+    def _write_errors(
+        self,
+        norms: NDArray[np.float32],
+        longest: NDArray[np.float32] | np.float32,
+        error: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """Write the errors of the scores of rows and words of this length; return their size."""
+        size = np.sqrt(norms) * longest + longest * longest
+        np.multiply(size, np.float32(self.score_error), out=error)
+        error += np.float32(self.least_error)
         error += norms * np.float32(self.far_error)
-        return size, error
+        return size
 
-    def _scan_all(self, rows: Rows, best: NDArray[np.float32], code: NDArray[np.int32]) -> None:
+    def _scan_all(
+        self,
+        rows: Rows,
+        norms: NDArray[np.float32],
+        best: NDArray[np.float32],
+        code: NDArray[np.int32],
+    ) -> None:
         """Score every word, then settle what float32 leaves open."""
         second = np.full_like(best, LOWEST)
         for first, scores in self._tiles(self.words, rows.centred):
             half = self.half_norms[first : first + len(scores)]
             scan_best_two(scores, half, first, best, second, code)
+        self._write_errors(norms, self._longest(norms, best), rows.error)
         settle(rows, self.arrays, best, second, code)
 
     def _scan_some(
         self,
         rows: Rows,
-        along: NDArray[np.float32],
-        margin: NDArray[np.float32],
+        norms: NDArray[np.float32],
         best: NDArray[np.float32],
         code: NDArray[np.int32],
         guess: NDArray[np.int32] | None,
     ) -> None:
         """Score the words whose bounds reach the best score so far."""
-        for first, bounds in self._tiles(self.bound_words, along):
+        margin = np.empty_like(best)
+        for first, bounds in self._tiles(self.bound_words, self._along(rows.centred, norms)):
             if first == 0:
                 if guess is None:
                     half = self.half_norms[: len(bounds)]
@@ -219,6 +244,9 @@ class WordSearch:
                 else:
                     code[:] = guess
                 score_guess(rows, self.arrays, best, code)
+                size = self._write_errors(norms, self._longest(norms, best), rows.error)
+                np.multiply(size, np.float32(self.bound_error), out=margin)
+                margin += 2 * rows.error
             scan_bounds(bounds, first, rows, self.arrays, margin, best, code)
 
     def _tiles(
@@ -252,6 +280,22 @@ def _rounding(n: int) -> float:
     return n * UNIT / (1 - 2 * n * UNIT)
 
 
+def centre_of(words: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the mean of the words that are not far from it, ``(n_dims,)``."""
+    mean: NDArray[np.float64] = words.mean(axis=0, dtype=np.float64)
+    gaps = words - mean
+    usual = _usual(np.einsum("kd,kd->k", gaps, gaps))
+    if not usual.all():
+        mean = words[usual].mean(axis=0, dtype=np.float64)
+    return mean.astype(np.float32)
+
+
+def _usual(squares: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which words are not ``FAR``, by their squared distances from a centre."""
+    found: NDArray[np.bool_] = squares <= FAR**2 * np.float64(np.median(squares))
+    return found
+
+
 def check_size(what: str, norm: float) -> None:
     """Raise a DataError for norms whose squares exceed float32."""
     if not norm <= LARGEST:
@@ -279,17 +323,17 @@ def nearest_words(
     codes = np.empty(bags.n_descriptors, dtype=np.int32)
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
         for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
-            codes[start : start + len(found.code)] = found.code
-            bar.step(len(found.code))
+            codes[start : start + len(found)] = found
+            bar.step(len(found))
     return codes
 
 
 def find_blocks(
     bags: Bags, search: WordSearch, *, n_jobs: int | None = -1
-) -> Iterator[tuple[int, Found]]:
-    """Yield ``(start, found)`` for consecutive blocks of descriptors."""
+) -> Iterator[tuple[int, NDArray[np.int32]]]:
+    """Yield ``(start, codes)`` for consecutive blocks of descriptors."""
 
-    def find(limits: tuple[int, int]) -> tuple[int, Found]:
+    def find(limits: tuple[int, int]) -> tuple[int, NDArray[np.int32]]:
         return limits[0], search.find(search.read(bags, *limits))
 
     with single_threaded_blas():
