@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Collection, Mapping
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -226,6 +226,55 @@ def parse_json(text: str | bytes) -> Any:
         return _limit_depth(json.loads(text, parse_constant=_finite, parse_float=_finite))
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+
+
+class Number(NamedTuple):
+    """A shape of :func:`misfit`: a number between two limits."""
+
+    low: float = -1e15
+    high: float = 1e15
+    whole: bool = False
+
+
+def misfit(value: Any, shape: Any, name: str = "") -> str | None:
+    """Return which part of a JSON value does not have its shape; None if all have.
+
+    A shape is a type, None, a :class:`Number`, a set of alternatives as a tuple, a list with the
+    shape of its elements, or a dictionary: of named values (a name that ends in "?" may be
+    missing), or with the shape of all values under "*".
+
+    Examples
+    --------
+    >>> shape = {"size": Number(1, whole=True), "scores?": [Number(0, 1)]}
+    >>> misfit({"size": 3, "scores": [0.5, 2.0]}, shape)
+    'scores.1'
+    """
+    if isinstance(shape, Number):
+        kind = type(value)
+        fits = (kind is int or (kind is float and not shape.whole)) and (
+            shape.low <= value <= shape.high
+        )
+        return None if fits else name
+    if isinstance(shape, tuple):
+        return None if any(misfit(value, one, name) is None for one in shape) else name
+    if isinstance(shape, list) and isinstance(value, list):
+        for i, inner in enumerate(value):
+            if misfit(inner, shape[0]) is not None:
+                return f"{name}.{i}".lstrip(".")
+        return None
+    if isinstance(shape, dict) and isinstance(value, dict):
+        for key in value if "*" in shape else shape:
+            at = key.removesuffix("?")
+            if at in value:
+                part = misfit(value[at], shape.get("*", shape.get(key)), at)
+                if part is not None:
+                    return f"{name}.{part}".lstrip(".")
+            elif at == key:
+                return f"{name}.{key}".lstrip(".")
+        return None
+    if isinstance(shape, list | dict):
+        return name
+    return None if value is shape or (shape and isinstance(value, shape)) else name
 
 
 def _limit_depth(value: Any) -> Any:

@@ -73,7 +73,6 @@ def test_a_certificate_holds_bag_by_bag(toy, monkeypatch):
     assert state.fidelity(sample=24, random_state=0).holds is False
 
 
-@fails("a bug in the page becomes advice to delete a record")
 def test_a_bug_in_the_page_is_not_blamed_on_the_records(tmp_path, monkeypatch):
     accuracies = {("full", 0): [0.8], ("random", 10): [0.7]}
     folder = adapter.run_with(tmp_path / "run", accuracies, 200)

@@ -1,6 +1,7 @@
 """Drawings that are made from a run's folder: hand-made codebooks and sample images."""
 
 import base64
+import json
 
 import cv2
 import numpy as np
@@ -145,8 +146,15 @@ def test_four_images_give_four_patches_per_word(tmp_path, run):
 
 
 def test_a_run_without_codebooks_has_its_recorded_lines(tmp_path):
-    (tmp_path / "details.jsonl").write_text('{"kind": "trace"}\n', encoding="utf-8")
-    assert page_details(tmp_path, Run({}, [])) == [{"kind": "trace"}]
+    line = {"kind": "trace", "method": "saw", "size": 5, "score": [0.1, None]}
+    path = tmp_path / "details.jsonl"
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    run = Run({"methods": {"saw": {}}}, [])
+    assert page_details(tmp_path, run) == [line]
+    for damage in ({"score": [True]}, {"accepted": [0, 1, 0]}, {"method": "axe"}, {"kind": 1}):
+        path.write_text(json.dumps({**line, **damage}) + "\n", encoding="utf-8")
+        with pytest.raises(FormatError, match=r"details\.jsonl, line 1"):
+            page_details(tmp_path, run)
 
 
 def test_a_word_inherits_the_descriptors_that_move_to_it():

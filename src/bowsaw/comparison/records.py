@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from bowsaw.checkpoint import JsonLines, atomic_write, regular_bytes
 from bowsaw.errors import FormatError, ParameterError
 from bowsaw.evaluation.significance import accuracy_margin
-from bowsaw.validation import parse_json
+from bowsaw.validation import Number, misfit, parse_json
 
 FORMAT, SCHEMA = "bowsaw-run", 2
 
@@ -232,9 +232,15 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
     about = read_about(where)
     path, cells = where / "cells.jsonl", dict[Key, Cell]()
     for number, line in JsonLines(path).read():
-        _check(path, number, line, _TYPES)
+        check_line(path, number, line, _CELL, "the same command measures it again.")
+        n_classes = len(about["sets"].get(line["set"], {"classes": ()})["classes"])
         for name, outcome in line["results"].items():
-            _check(path, number, outcome, _OUTCOME_TYPES, f"results.{name}.")
+            if not _is_table(outcome["confusion"], n_classes):
+                raise FormatError(
+                    f"{path}, line {number}: results.{name}.confusion is not a table of the "
+                    f"classes of {line['set']!r}. Remove that line; the same command measures it "
+                    "again."
+                )
         cells[key_of(line)] = cast(Cell, line)
     others = ("probes.jsonl", "details.jsonl")
     probes, details = ([line for _, line in JsonLines(where / name).read()] for name in others)
@@ -260,9 +266,11 @@ def read_about(folder: Path) -> dict[str, Any]:
             f"{path} has schema {about.get('schema')!r}, and this bowsaw reads {SCHEMA}. Run the "
             "comparison again, or use the version of bowsaw that wrote it."
         )
-    missing = {"command", "parameters", "sets", "methods"} - about.keys()
-    if missing:
-        raise FormatError(f"{path} lacks {', '.join(sorted(missing))}. Run the comparison again.")
+    part = misfit(about, _ABOUT)
+    if part is not None:
+        raise FormatError(
+            f"{path}: {part} is missing or of the wrong type. Run the comparison again."
+        )
     return about
 
 
@@ -272,23 +280,49 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
         file.write((json.dumps(about, indent=1, allow_nan=False) + "\n").encode())
 
 
-_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("set", "coding", "method", "codes_with", "fingerprint"), str),
-    **dict.fromkeys(("split", "full_words", "size", "n_columns", "n_coding_words"), int),
-    **dict.fromkeys(("codebook_bytes", "n_train", "n_test"), int),
-    **dict.fromkeys(("results", "parameters", "costs"), dict),
+_COUNT, _NATURAL = Number(1, whole=True), Number(0, whole=True)
+_OUTCOME = {
+    "accuracy": Number(0, 1),
+    "confusion": [list],
+    "C": Number(0),
+    "C_scores?": [Number(0, 1)],
 }
-_OUTCOME_TYPES: dict[str, Any] = {"accuracy": float, "confusion": list, "C": float}
+_CERTIFICATE = {
+    "n_bags": _NATURAL,
+    **dict.fromkeys(("mean", "worst"), Number(0)),
+    "allowed?": (None, Number(0)),
+    "holds?": (None, bool),
+}
+_CELL = {
+    **dict.fromkeys(("set", "coding", "method", "codes_with", "fingerprint"), str),
+    **dict.fromkeys(("full_words", "size", "n_columns", "n_coding_words", "n_train"), _COUNT),
+    **dict.fromkeys(("split", "codebook_bytes", "n_codebook", "n_test"), _NATURAL),
+    "results": {"*": _OUTCOME},
+    "parameters": dict,
+    "costs": {"*": (None, Number(0))},
+    "certificate?": (None, _CERTIFICATE),
+    "trace?": (None, dict),
+    "answers?": (None, [str]),
+}
+_ABOUT = {
+    "command": str,
+    "parameters": dict,
+    "sets": {"*": {"classes": [str]}},
+    "methods": {"*": {"title?": str, "summary?": str, "codes_with?": str}},
+}
 
 
-def _check(path: Path, number: int, line: Any, types: Mapping[str, Any], where: str = "") -> None:
-    """Refuse a line with a key that is missing or of another type."""
-    for name, kind in types.items():
-        value = line.get(name) if isinstance(line, dict) else None
-        # JSON may write 1.0 as 1.
-        fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
-        if not fits or isinstance(value, bool):
-            raise FormatError(
-                f"{path}, line {number}: {where}{name} is missing or of the wrong type. Remove "
-                "that line; the same command measures it again."
-            )
+def _is_table(rows: Sequence[Sequence[object]], n: int) -> bool:
+    """Return whether rows are n times n counts."""
+    flat = (type(count) is int and 0 <= count < 2**53 for row in rows for count in row)
+    return {n, *map(len, rows)} == {len(rows)} and all(flat)
+
+
+def check_line(path: Path, number: int, line: Any, shape: Any, remedy: str) -> None:
+    """Refuse a line of records with a value that is missing or cannot be."""
+    part = misfit(line, shape)
+    if part is not None:
+        raise FormatError(
+            f"{path}, line {number}: {part or 'the line'} is missing, of the wrong type or out of "
+            f"range. Remove that line; {remedy}"
+        )

@@ -42,11 +42,12 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import JsonLines, NpzReader
 from bowsaw.codebook import Codebook
-from bowsaw.comparison.records import Run, codebook_path, key_of
+from bowsaw.comparison.records import Run, check_line, codebook_path, key_of
 from bowsaw.errors import FormatError
 from bowsaw.formats.registry import load
 from bowsaw.nearest.search import nearest_words
 from bowsaw.report.summary import FULL, Panel, PanelKey
+from bowsaw.validation import Number
 
 Line = Mapping[str, Any]
 MOST_METHODS = 2
@@ -80,7 +81,8 @@ class Samples(NamedTuple):
 def page_details(folder: Path, run: Run) -> list[Line]:
     """Return the drawings of a run."""
     if not (folder / "codebooks").is_dir():
-        return [line for _, line in JsonLines(folder / "details.jsonl").read()]
+        path = folder / "details.jsonl"
+        return [_checked(path, number, line, run) for number, line in JsonLines(path).read()]
     first = min((cell["split"] for cell in run.cells), default=0)
     cells: list[Line] = sorted(
         (c for c in run.cells if c["split"] == first), key=lambda c: c["size"]
@@ -106,6 +108,63 @@ def page_details(folder: Path, run: Run) -> list[Line]:
             drawn.append(codebook_line(key, samples, book, drawn))
         lines += drawn
     return lines
+
+
+_INTS, _NUMBERS = [Number(whole=True)], [Number()]
+_KEY = {
+    **dict.fromkeys(("set?", "coding?", "method?"), (None, str)),
+    **dict.fromkeys(("full_words?", "size?", "split?"), (None, Number(0, whole=True))),
+}
+_BOOK = {**_KEY, "n_dims": Number(1, whole=True), "ids": _INTS, "values": str}
+_SHAPES = {
+    "codebook": _BOOK,
+    "words": {
+        **_BOOK,
+        "method": str,
+        "size": Number(1, whole=True),
+        **dict.fromkeys(("mass", "kept_mass"), _NUMBERS),
+        "from": [list],
+        "pruned": [list],
+        "n_pruned": Number(0, whole=True),
+    },
+    "image": {
+        **_KEY,
+        "method": str,
+        **dict.fromkeys(("x", "y"), _NUMBERS),
+        "patch": Number(),
+    },
+    "trace": {
+        **_KEY,
+        "method": str,
+        "size": Number(1, whole=True),
+        "score": [(None, Number())],
+        "score_name?": (None, str),
+        **dict.fromkeys(("step?", "accepted?", "temperature?"), (None, _NUMBERS)),
+    },
+}
+
+
+def _checked(path: Path, number: int, line: Any, run: Run) -> Line:
+    """Return a recorded line, or raise a FormatError where no drawing can be made from it."""
+    remedy = "the page is then made without its drawing."
+    check_line(path, number, line, {"kind": str}, remedy)
+    check_line(path, number, line, _SHAPES.get(line["kind"], dict), remedy)
+    try:
+        if line["kind"] in ("words", "codebook"):
+            dict(zip(line["ids"], glyphs(line["values"], line["n_dims"]), strict=True))
+        if line["kind"] == "words":
+            named_words([line])
+        if line["kind"] == "trace":
+            n_points = len(line["score"])
+            steps, *others = (line.get(name) or () for name in ("step", "accepted", "temperature"))
+            if len(steps) not in (0, n_points) or max(map(len, others)) > n_points:
+                raise ValueError("its lists have different lengths")
+            if line["method"] not in run.about["methods"]:
+                raise ValueError(f"{line['method']!r} is no method of the run")
+    except (ValueError, TypeError) as error:
+        raise FormatError(f"{path}, line {number}: {error}. Remove that line; {remedy}") from error
+    checked: Line = line
+    return checked
 
 
 def _panel(
