@@ -86,13 +86,17 @@ def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path
         shutil.copy(made.images / "gravel" / "007.png", tmp_path / "some" / name)
     image = made.images / "brick" / "000.png"
     found = bowsaw("predict", made.book, model, image, "some", "no.png", "-j", 1)
-    names, *answers = zip(*(line.split() for line in found.lines()), strict=True)
+    assert found.code == 3
+    names, *answers = zip(*(line.split() for line in found.out.splitlines()), strict=True)
     assert names == ("image", str(image), "some/b.png", "some/inner/a.png")
     assert [(column[0], column[2] == column[3]) for column in answers] == [
         ("class", True),
         ("margin", True),
     ]
-    assert found.err == "set aside: no.png: missing file\n1 file of 4 could not be used\n"
+    assert found.err == (
+        "1 file of 4 could not be used\nbowsaw: 1 named file could not be used: no.png: missing "
+        "file. The others were; name other files instead.\n"
+    )
 
 
 def test_words_of_another_tool_get_the_description_of_the_classifier(bowsaw, made):

@@ -18,20 +18,30 @@ def model(bowsaw, made):
     return "m.safetensors"
 
 
-@fails("predict drops a bad file and exits 0")
 def test_predict_fails_where_a_named_file_cannot_be_used(bowsaw, made, model, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no image")
     good = made.images / "brick" / "000.png"
-    assert bowsaw("predict", "-q", made.book, model, good, "bad.png").code != 0
+    found = bowsaw("predict", "-q", made.book, model, good, "bad.png", "gone.png")
+    assert found.code == 3
+    assert "000.png" in found.out
+    for text in ("2 named files", "bad.png: not an image", "gone.png: missing file"):
+        assert text in found.err
 
 
-@fails("predict skips broken links in silence")
 def test_predict_reports_a_broken_link(bowsaw, made, model, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "good.png").symlink_to(made.images / "brick" / "000.png")
     (tmp_path / "photos" / "gone.png").symlink_to(tmp_path / "nothing.png")
     found = bowsaw("predict", made.book, model, "photos")
-    assert "gone.png" in found.out + found.err
+    assert found.code == 0
+    assert "photos/gone.png: missing file" in found.err
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "photos").rename(tmp_path / "pets" / "photos")
+    (tmp_path / "pets" / "cats").symlink_to(tmp_path / "nothing")
+    found = bowsaw("extract", "pets", "-o", "pets.store", "-j", 1)
+    assert found.code == 0
+    assert "photos/gone.png: missing file" in found.out
+    assert "cats is left out: a link that leads nowhere" in found.err
 
 
 @fails("a scale beyond float32 is exported to C that does not compile")

@@ -1,15 +1,14 @@
 """``bowsaw predict``: images to classes, with a codebook and a classifier.
 
-An image is described as the codebook's own descriptors were. A file that cannot be used is named
-with the reason and set aside; the others get their classes.
+An image is described as the codebook's own descriptors were. A file that cannot be used is set
+aside with the reason; the others get their classes. One that was named itself makes the command
+fail at the end, one of a folder does not, as in ``bowsaw extract``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from os import fsdecode
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,13 @@ from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.formats.classifier import LinearModel, load_classifier
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count
+from bowsaw.images.folder import files_in
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress
 
 EXAMPLE = "bowsaw predict small.safetensors model.safetensors photo.jpg folder/"
 _CHUNK = 64
+_MAX_LISTED = 20
 
 Answer = dict[str, Any]
 
@@ -91,17 +92,15 @@ def descriptor_of(book: Codebook) -> DenseSift:
     return sift
 
 
-def _files(given: str) -> Iterator[str]:
-    """Yield a file, or all files of a folder in the order of their names, without hidden ones."""
+def _files(given: str) -> list[str]:
+    """Return a file, or all files of a folder as ``ImageFolder`` lists them."""
     root = Path(given)
     if not root.is_dir():
-        yield given
-        return
-    inside = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
-    shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
-    if not shown:
+        return [given]
+    inside = files_in(root)
+    if not inside:
         raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
-    yield from (fsdecode(root / path) for path in sorted(shown))
+    return [str(root / path) for path in inside]
 
 
 def _answer(file: str, model: LinearModel, scores: np.ndarray[Any, Any]) -> Answer:
@@ -128,7 +127,16 @@ def _print_answers(command: Command, answers: list[Answer]) -> None:
             [(a["path"], str(a["class"]), f"{a['margin']:.3f}") for a in good],
             ("image", "class", "margin"),
         )
-    for answer in broken:
-        command.note(f"set aside: {answer['path']}: {answer['error']}")
+    reasons = {answer["path"]: answer["error"] for answer in broken}
+    for path, reason in reasons.items():
+        if path not in command.options.images:
+            command.note(f"set aside: {path}: {reason}")
     if broken:
         command.note(f"{format_count(len(broken), 'file')} of {len(answers):,} could not be used")
+    named = [f"{path}: {reasons[path]}" for path in command.options.images if path in reasons]
+    if named:
+        more = f" and {len(named) - _MAX_LISTED:,} more" if len(named) > _MAX_LISTED else ""
+        raise DataError(
+            f"{format_count(len(named), 'named file')} could not be used: "
+            f"{'; '.join(named[:_MAX_LISTED])}{more}. The others were; name other files instead."
+        )

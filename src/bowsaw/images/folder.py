@@ -2,8 +2,8 @@
 
 Row numbers must not depend on the file system or the locale, so everything is sorted by code
 points: the classes by name, the files of a class by their path inside it. Nothing is opened here: a
-file that is not an image is listed like any other, and the reader refuses it with a reason. Only
-hidden files and folders and those of desktops (``Thumbs.db``, ``__MACOSX`` …) are left out.
+file that is not an image, or a link that leads nowhere, is listed like any other, and the reader
+refuses it with a reason. Only hidden files and folders and those of desktops (``Thumbs.db``, ``__MACOSX`` …) are left out.
 
 Sub-folders of a class are walked. Links are followed, each real folder once per class, so a link
 that leads back up ends there.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -73,7 +74,7 @@ class ImageFolder(Sequence[str]):
         self.root = Path(root)
         found = _class_folders(self.root)
         self.classes = tuple(found) if classes is None else _chosen(classes, found, self.root)
-        files = {name: _files(self.root / name) for name in self.classes}
+        files = {name: files_in(self.root / name) for name in self.classes}
         for name, inside in files.items():
             if not inside:
                 raise DataError(
@@ -104,7 +105,7 @@ class ImageFolder(Sequence[str]):
                 f"caltech10 needs a folder of at least 10 categories; {folder} has {len(names)}. "
                 f"Give the folder {_CALTECH101} of Caltech-101."
             )
-        sizes = {name: len(_files(folder / name)) for name in names}
+        sizes = {name: len(files_in(folder / name)) for name in names}
         names.sort(key=lambda name: (-sizes[name], name))
         return cls(folder, classes=names[:10])
 
@@ -179,6 +180,9 @@ def _class_folders(root: Path) -> list[str]:
     if not root.is_dir():
         raise DataError(f"{root} is a file. Give the folder that holds one folder per class.")
     entries = _entries(root)
+    for entry in entries:
+        if not os.path.exists(entry.path):
+            warnings.warn(f"{entry.path} is left out: a link that leads nowhere.", stacklevel=2)
     names = [entry.name for entry in entries if _is_folder(entry)]
     if not names:
         raise DataError(
@@ -201,8 +205,8 @@ def _chosen(classes: Sequence[str], found: list[str], root: Path) -> tuple[str, 
     return tuple(names)
 
 
-def _files(folder: Path) -> list[str]:
-    """Return the files of a class, at any depth, as sorted paths relative to its folder."""
+def files_in(folder: Path) -> list[str]:
+    """Return all files of a folder, at any depth, as sorted paths relative to it."""
     found: list[str] = []
     seen: set[tuple[int, int]] = set()
     waiting = [(folder, "")]
