@@ -99,8 +99,9 @@ def check_length(labels: NDArray[Any], n_bags: int, name: str = "y") -> None:
 
 
 def check_scale(scale: object) -> float:
-    """Return ``scale`` as a float, or raise a ParameterError."""
-    return check_real(scale, "scale", 0, open_low=True)
+    """Return ``scale`` as a float that float32 can hold, as well as its inverse, or raise."""
+    least = float(np.finfo(np.float32).tiny)
+    return check_real(scale, "scale", least, 1 / least)
 
 
 def check_options(
@@ -189,10 +190,11 @@ def json_mapping(mapping: Mapping[str, Any] | None, name: str) -> dict[str, Any]
     if mapping is None:
         return None
     try:
-        return dict(_limit_depth(json.loads(json.dumps(dict(mapping)))))
+        return dict(_limit_depth(json.loads(json.dumps(dict(mapping), allow_nan=False))))
     except (TypeError, ValueError, RecursionError) as error:
         raise ParameterError(
-            f"{name} must be a mapping of JSON values (strings, numbers, lists, mappings): {error}."
+            f"{name} must be a mapping of JSON values (strings, finite numbers, lists, mappings): "
+            f"{error}."
         ) from error
 
 

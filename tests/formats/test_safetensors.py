@@ -35,7 +35,7 @@ def path(full_book, tmp_path):
 @given(
     WORDS,
     st.lists(st.integers(0, 2**62), min_size=5, max_size=5, unique=True),
-    st.floats(1e-300, 1e300),
+    st.floats(1.2e-38, 8.5e37),
     st.none() | MAPPING,
     MAPPING,
     st.none() | st.lists(st.integers(0, 2**64 - 1), max_size=4),

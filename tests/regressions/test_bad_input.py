@@ -9,6 +9,7 @@ from tests.regressions.adapter import fail_rename, fails
 from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
+from bowsaw.formats.classifier import LinearModel
 
 
 @pytest.fixture
@@ -44,14 +45,33 @@ def test_predict_reports_a_broken_link(bowsaw, made, model, tmp_path):
     assert "cats is left out: a link that leads nowhere" in found.err
 
 
-@fails("a scale beyond float32 is exported to C that does not compile")
-def test_a_scale_beyond_float32_is_refused(tmp_path):
+@pytest.mark.parametrize("scale", [1e39, 1e-39, 1e-200])
+def test_a_scale_beyond_float32_is_refused(scale, tmp_path):
     def export() -> None:
-        book = bs.Codebook(np.eye(3), scale=1e39)
+        book = bs.Codebook(np.eye(3), scale=scale)
         with np.errstate(over="ignore"):
             bs.formats.write_c_header(book, tmp_path / "words.h")
 
     assert adapter.is_refused(export)
+
+
+@pytest.mark.parametrize("given", [{"weights": 1e39}, {"intercept": -1e39}, {"scale": 1e30}])
+@pytest.mark.parametrize("write", [bs.formats.write_c_header, bs.formats.write_onnx])
+def test_a_classifier_beyond_float32_is_not_exported(write, given, tmp_path):
+    book = bs.Codebook(np.eye(3))
+    model = LinearModel(
+        np.full((1, 3), given.get("weights", 1e10)),
+        [given.get("intercept", 0.0)],
+        ["a", "b"],
+        scale=given.get("scale", 1.0),
+        codebook=book.digest,
+    )
+    assert adapter.is_refused(write, book, tmp_path / "file", model)
+
+
+@pytest.mark.parametrize("name", ["description", "provenance"])
+def test_a_codebook_that_could_not_be_saved_is_refused(name):
+    assert adapter.is_refused(bs.Codebook, np.eye(3), **{name: {"x": float("inf")}})
 
 
 def test_a_read_only_file_system_has_its_exit_code(bowsaw, made, monkeypatch):

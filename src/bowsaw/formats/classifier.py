@@ -289,7 +289,24 @@ def as_coder(coder: BagOfWords | Codebook | ArrayLike | None) -> BagOfWords:
 def as_recogniser(
     coder: BagOfWords | Codebook | ArrayLike, classifier: Any = None
 ) -> tuple[BagOfWords, LinearModel | None]:
-    """Return a coder and a model that belong together; a codebook takes the model's coding."""
+    """Return a coder and a model that belong together; a codebook takes the model's coding.
+
+    Devices compute in float32, so weights that it cannot hold are refused.
+    """
+    bow, model = _matched(coder, classifier)
+    if model is not None:
+        largest = max(np.abs(model.weights).max() * model.scale, np.abs(model.intercepts).max())
+        if largest > np.finfo(np.float32).max:
+            raise DataError(
+                f"weights must be finite in float32, and the largest is {largest:.3g}. Fit the "
+                "classifier again with a smaller C."
+            )
+    return bow, model
+
+
+def _matched(
+    coder: BagOfWords | Codebook | ArrayLike, classifier: Any
+) -> tuple[BagOfWords, LinearModel | None]:
     if classifier is None:
         return as_coder(coder), None
     if not isinstance(classifier, LinearModel):

@@ -49,7 +49,7 @@ from bowsaw._version import __version__
 from bowsaw.checkpoint import json_digest
 from bowsaw.descriptors.base import Descriptor
 from bowsaw.errors import ParameterError, SpaceError, StoreError
-from bowsaw.validation import canonical_json, parse_json
+from bowsaw.validation import canonical_json, check_scale, parse_json
 
 CATALOG_NAME = "catalog.sqlite"
 SCHEMA = 1
@@ -137,7 +137,7 @@ class Recipe:
         return cls(
             description=canonical_json(descriptor.description() or {}),
             reading=json.dumps(reading, sort_keys=True),
-            scale=float(descriptor.scale),
+            scale=check_scale(descriptor.scale),
             dtype=dtype,
             n_dims=int(descriptor.n_dims),
         )
