@@ -1,7 +1,11 @@
 """Bad input that was taken for good, and messages that were wrong."""
 
 import errno
+import subprocess
+import sys
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from tests.regressions import adapter
@@ -43,6 +47,40 @@ def test_predict_reports_a_broken_link(bowsaw, made, model, tmp_path):
     assert found.code == 0
     assert "photos/gone.png: missing file" in found.out
     assert "cats is left out: a link that leads nowhere" in found.err
+
+
+_PEAK = """
+import resource, sys
+import cv2, numpy as np
+from bowsaw.errors import ImageError
+from bowsaw.images.decode import read_image
+read_image(np.zeros((9, 9), np.uint8))
+for name in ("clear.tif", "deep.tif", "plain.tif"):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        read_image(name, max_pixels=25_000_000)
+        print("read", end=" ")
+    except ImageError as error:
+        print(error.reason.split()[0], end=" ")
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 // 24_000_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has another unit elsewhere")
+def test_a_small_file_does_not_take_all_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, shape, dtype in (
+        ("clear.tif", (4000, 6000, 4), np.uint8),
+        ("deep.tif", (4000, 6000, 3), np.uint16),
+        ("plain.tif", (4000, 6000, 3), np.uint8),
+    ):
+        cv2.imwrite(name, np.zeros(shape, dtype))
+        assert Path(name).stat().st_size < 2e6
+    found = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
+    (clear, deep, plain) = [line.split() for line in found.stdout.splitlines()]
+    assert clear[0] == deep[0] == "6000×4000"
+    assert (plain[0], int(clear[1]) + int(deep[1])) == ("read", 0)
+    assert int(plain[1]) <= 8
 
 
 @pytest.mark.parametrize("scale", [1e39, 1e-39, 1e-200])

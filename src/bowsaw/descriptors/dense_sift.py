@@ -64,7 +64,7 @@ class DenseSift(Descriptor):
     dtype : {"uint8", "float32"}, default="uint8"
         How descriptors are stored: 512 × the unit-norm value, or the value itself.
     max_pixels : int, default=100_000_000
-        A file that claims more pixels is refused before it is decoded.
+        A file that claims more pixels, or three bytes for each of them, is refused before decoding.
     on_error : {"raise", "empty"}, default="raise"
         What ``transform`` does with a file that cannot be used: raise, or warn and return an empty
         bag in its place.

@@ -5,7 +5,8 @@ would show, or raises an ImageError with a short reason. Order of the steps, eac
 may cost anything:
 
 1. the first bytes must announce a known format, or the rest is not loaded;
-2. the header must claim at most ``max_pixels`` pixels (OpenCV's own limit is fixed at import);
+2. the header must claim at most ``max_pixels`` pixels (OpenCV's own limit is fixed at import), and
+   three bytes for each of them: 16 bits, transparency and floating point take more memory;
 3. all data that the header promises must be there;
 4. OpenCV decodes, the values become 8-bit grey, the image is rotated upright and reduced.
 
@@ -40,6 +41,9 @@ from bowsaw.validation import check_int
 Source = str | PathLike[str] | bytes | NDArray[Any]
 """A file's path, a file's content, or an image that is already an array."""
 
+_DECODED_BYTES = 3
+"""The most bytes that decoded pixels may take: so many per allowed pixel, and ``_EXTRA_BYTES`` at
+least. OpenCV holds them twice: it copies what it has decoded."""
 _BYTES_PER_PIXEL = 16
 _EXTRA_BYTES = 64 << 20
 """The most bytes of a file: so many per allowed pixel, plus these (profiles, previews)."""
@@ -125,6 +129,12 @@ def _decode(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
         raise Unreadable(
             f"{header.width}×{header.height} pixels, more than the limit of {max_pixels:,} "
             "(max_pixels)"
+        )
+    n_bytes = header.width * header.height * header.pixel_bytes
+    if n_bytes > max(max_pixels * _DECODED_BYTES, _EXTRA_BYTES):
+        raise Unreadable(
+            f"{header.width}×{header.height} pixels of {header.pixel_bytes} bytes, more than the "
+            f"limit of {_DECODED_BYTES} bytes for each of {max_pixels:,} pixels (max_pixels)"
         )
     if not header.complete:
         raise Unreadable("truncated")

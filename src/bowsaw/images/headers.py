@@ -52,7 +52,8 @@ class Header:
     the larger. ``complete`` is False when data that the header promises are missing. The EXIF
     ``orientation`` (1 to 8) is still to be applied. ``white`` is the decoded value of white where
     it is not the largest of its type, ``clear`` that of a transparent pixel; ``inverted`` values
-    run from white to black; ``alpha`` is the meaning of a fourth channel.
+    run from white to black; ``alpha`` is the meaning of a fourth channel. ``pixel_bytes`` is the
+    most that OpenCV needs for a decoded pixel.
     """
 
     format: str
@@ -64,6 +65,7 @@ class Header:
     inverted: bool = False
     clear: int | None = None
     alpha: Alpha = "straight"
+    pixel_bytes: int = 4
 
 
 def sniff(head: bytes) -> str:
@@ -152,7 +154,8 @@ def tiff_header(data: bytes) -> Header:
     tags = _read_tags(data)
     if _WIDTH not in tags or _HEIGHT not in tags:
         raise Unreadable(NONSENSE)
-    deep = int(tags[_BITS].max()) > 8 if _BITS in tags else False
+    bits = min(int(tags[_BITS].max()) if _BITS in tags else 1, 64)
+    deep = bits > 8
     samples = _one(tags, _SAMPLES, 1)
     photometric = _one(tags, _PHOTOMETRIC, 1)
     if samples == 2:
@@ -168,7 +171,13 @@ def tiff_header(data: bytes) -> Header:
         _is_complete(tags, len(data)),
         inverted=deep and photometric == 0,
         alpha=_alpha(tags, deep),
+        pixel_bytes=_channels(samples, photometric) * next(n for n in (1, 2, 4, 8) if bits <= 8 * n),
     )
+
+
+def _channels(samples: int, photometric: int) -> int:
+    """Return the decoded channels: grey stays grey, and anything else becomes colour."""
+    return 1 if samples == 1 and photometric < 2 else max(samples, 3)
 
 
 def _one(tags: Tags, tag: int, default: int) -> int:
@@ -228,13 +237,14 @@ def jpeg_header(data: bytes) -> Header:
         at += length
     if not complete and not width:
         raise Unreadable(TRUNCATED)
-    return Header("jpeg", width, height, complete, orientation)
+    return Header("jpeg", width, height, complete, orientation, pixel_bytes=1)
 
 
 def png_header(data: bytes) -> Header:
     """Walk a PNG's chunks to the last, IEND, and check the checksums of the critical ones."""
     width, height, depth, colour = unpack(">IIBB", data, 16)
     orientation, clear, complete, drawn, at = 1, None, False, False, 8
+    channels = {0: 1, 2: 3}.get(colour, 4)
     while at + 12 <= len(data) and not complete:
         length, chunk = unpack(">I4s", data, at)
         end = at + 12 + length
@@ -249,13 +259,16 @@ def png_header(data: bytes) -> Header:
             # OpenCV makes a fourth channel of every other transparency, but drops this one.
             level = unpack(">H", data, at + 8)[0]
             clear = level if depth == 16 else level * 255 // ((1 << max(1, min(depth, 8))) - 1)
+        elif chunk == b"tRNS":
+            channels = 4
         drawn = drawn or chunk == b"IDAT"
         complete = chunk == b"IEND"
         if complete and not drawn:
             # OpenCV would look for pixels behind the end, and trust any length there.
             raise Unreadable(NONSENSE)
         at = end
-    return Header("png", width, height, complete, orientation, clear=clear)
+    pixel_bytes = channels * max(1, depth // 8)
+    return Header("png", width, height, complete, orientation, clear=clear, pixel_bytes=pixel_bytes)
 
 
 def gif_header(data: bytes) -> Header:
@@ -325,7 +338,7 @@ def bmp_header(data: bytes) -> Header:
     else:
         complete = start + (width * bits + 31) // 32 * 4 * height <= len(data)
     # OpenCV moves 5 bits up by 3, so the brightest of them falls short of 255.
-    return Header("bmp", width, height, complete, white=248 if bits == 16 else None)
+    return Header("bmp", width, height, complete, white=248 if bits == 16 else None, pixel_bytes=4 if bits == 32 else 3)
 
 
 _FORMATS = {
