@@ -111,9 +111,9 @@ def test_offsets_must_cover_the_rows(offsets):
 
 @pytest.mark.parametrize("scale", [0, np.inf, "512"])
 def test_a_scale_is_a_finite_number_above_zero(scale):
-    with pytest.raises(ParameterError, match="scale must be a finite number of at least 1.17"):
+    with pytest.raises(ParameterError, match="scale must be a finite number of at least"):
         Bags(np.ones((1, 1)), scale=scale)
-    with pytest.raises(ParameterError, match="scale must be a finite number of at least 1.17"):
+    with pytest.raises(ParameterError, match="scale must be a finite number of at least"):
         Bags.from_pieces([np.ones((1, 1), np.uint8)], [0], [0], [1], scale=scale)
 
 

@@ -76,7 +76,9 @@ def test_a_small_file_does_not_take_all_memory(tmp_path, monkeypatch):
     ):
         cv2.imwrite(name, np.zeros(shape, dtype))
         assert Path(name).stat().st_size < 2e6
-    found = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True
+    )
     (clear, deep, plain) = [line.split() for line in found.stdout.splitlines()]
     assert clear[0] == deep[0] == "6000×4000"
     assert (plain[0], int(clear[1]) + int(deep[1])) == ("read", 0)

@@ -3,7 +3,8 @@
 Row numbers must not depend on the file system or the locale, so everything is sorted by code
 points: the classes by name, the files of a class by their path inside it. Nothing is opened here: a
 file that is not an image, or a link that leads nowhere, is listed like any other, and the reader
-refuses it with a reason. Only hidden files and folders and those of desktops (``Thumbs.db``, ``__MACOSX`` …) are left out.
+refuses it with a reason. Only hidden files and folders and those of desktops (``Thumbs.db``,
+``__MACOSX`` …) are left out.
 
 Sub-folders of a class are walked. Links are followed, each real folder once per class, so a link
 that leads back up ends there.
@@ -181,7 +182,7 @@ def _class_folders(root: Path) -> list[str]:
         raise DataError(f"{root} is a file. Give the folder that holds one folder per class.")
     entries = _entries(root)
     for entry in entries:
-        if not os.path.exists(entry.path):
+        if not Path(entry.path).exists():
             warnings.warn(f"{entry.path} is left out: a link that leads nowhere.", stacklevel=2)
     names = [entry.name for entry in entries if _is_folder(entry)]
     if not names:

@@ -171,7 +171,8 @@ def tiff_header(data: bytes) -> Header:
         _is_complete(tags, len(data)),
         inverted=deep and photometric == 0,
         alpha=_alpha(tags, deep),
-        pixel_bytes=_channels(samples, photometric) * next(n for n in (1, 2, 4, 8) if bits <= 8 * n),
+        pixel_bytes=_channels(samples, photometric)
+        * next(n for n in (1, 2, 4, 8) if bits <= 8 * n),
     )
 
 
@@ -338,7 +339,14 @@ def bmp_header(data: bytes) -> Header:
     else:
         complete = start + (width * bits + 31) // 32 * 4 * height <= len(data)
     # OpenCV moves 5 bits up by 3, so the brightest of them falls short of 255.
-    return Header("bmp", width, height, complete, white=248 if bits == 16 else None, pixel_bytes=4 if bits == 32 else 3)
+    return Header(
+        "bmp",
+        width,
+        height,
+        complete,
+        white=248 if bits == 16 else None,
+        pixel_bytes=4 if bits == 32 else 3,
+    )
 
 
 _FORMATS = {
