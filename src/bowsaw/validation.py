@@ -10,6 +10,7 @@ import json
 import math
 import numbers
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -122,6 +123,35 @@ def _is_int(value: object) -> bool:
 
 def _message(name: str, allowed: str, value: object, remedy: str) -> str:
     return f"{name} must be {allowed}; got {value!r}." + (f" {remedy}" if remedy else "")
+
+
+class ComparedByValue:
+    """Equality of a dataclass that holds arrays, which the one of dataclasses cannot compare.
+
+    Such a dataclass is declared with ``eq=False``.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _is_same(_values(self), _values(other))
+
+    def __hash__(self) -> int:
+        # Equal arrays may differ in their bytes (-0.0, another dtype), but not in their shape.
+        shapes = (value.shape for value in _values(self) if isinstance(value, np.ndarray))
+        return hash((type(self), *shapes))
+
+
+def _values(one: Any) -> list[Any]:
+    return [getattr(one, field.name) for field in fields(one)]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return type(one) is type(other) and np.array_equal(one, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
 
 
 def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:

@@ -133,7 +133,7 @@ class _Result:
     holdout: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Task:
     """What to prune, by which images, and how."""
 

@@ -49,7 +49,7 @@ def parts_in_group(n_descriptors: int) -> int:
     return max(GROUP_PARTS, -(-n_parts // MOST_GROUPS))
 
 
-@dataclass
+@dataclass(eq=False)
 class Sums:
     """Sums over a part, a group or all of the descriptors."""
 
@@ -127,7 +127,7 @@ def fold(parts: Iterable[Sums], size: int) -> Iterator[Sums]:
         yield group
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Round:
     """One assignment of all descriptors: the fields of ``Sums``."""
 

@@ -312,7 +312,7 @@ def words_from(
     return book
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coder:
     """Words in the bags' stored units, and the sharpness; None for hard coding."""
 

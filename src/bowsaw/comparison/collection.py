@@ -23,7 +23,7 @@ MAX_SIDE = 320
 """Pixels of the longer side of a sample image."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Collection:
     """A labelled set of images to measure methods on.
 

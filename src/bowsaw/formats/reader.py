@@ -164,7 +164,7 @@ class Axes(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrices:
     """What a reader found: real two-dimensional matrices by name, and why not the others."""
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.errors import DataError
 from bowsaw.random_streams import check_seed, stream
-from bowsaw.validation import check_choice, check_int
+from bowsaw.validation import ComparedByValue, check_choice, check_int
 
 Rows = NDArray[np.int64]
 Part = Literal["codebook", "train", "test", "all"]
@@ -24,7 +24,7 @@ PARTS: tuple[Part, ...] = ("codebook", "train", "test", "all")
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Split(ComparedByValue):
     """The rows of a collection that belong to each part.
 
     Attributes

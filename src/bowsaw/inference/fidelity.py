@@ -21,29 +21,26 @@ class Fidelity:
     """How far inferred histograms are from re-encoded ones, as L1 distances (0 to 2).
 
     ``mean`` and ``worst`` are those of the ``n_bags`` bags re-encoded. ``allowed`` is the most that
-    rounding and the state's stated bound can cause, None where the state is approximate.
+    rounding and the state's stated bound can cause in any of them, None where the state is
+    approximate. ``holds`` is whether each bag is within what is allowed for it.
     """
 
     n_bags: int
     mean: float
     worst: float
     allowed: float | None
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether every bag is within ``allowed``; None for an approximation."""
-        return None if self.allowed is None else self.worst <= self.allowed
+    holds: bool | None
 
     def record(self) -> dict[str, Any]:
         """Return plain data, as JSON holds it."""
-        return {**asdict(self), "holds": self.holds}
+        return asdict(self)
 
     def __str__(self) -> str:
         text = f"L1 error {self.mean:.2g} on average, {self.worst:.2g} at worst, {self.n_bags} bags"
         if self.allowed is None:
             return f"{text}; an approximation"
-        verdict = "within" if self.holds else "BEYOND"
-        return f"{text}; {verdict} the {self.allowed:.2g} that rounding may cause"
+        verdict = "each within" if self.holds else "some BEYOND"
+        return f"{text}; {verdict} what rounding may cause, at most {self.allowed:.2g}"
 
 
 def compare(state: HistogramState, bags: Bags, sample: int, random_state: Any) -> Fidelity:
@@ -57,6 +54,9 @@ def compare(state: HistogramState, bags: Bags, sample: int, random_state: Any) -
     some = bags[chosen]
     inferred = state.histograms[chosen].astype(np.float64)
     errors = np.abs(inferred - state.recode(some)).sum(axis=1)
+    found = (len(chosen), float(errors.mean()), float(errors.max()))
     bound = state.bound()
-    allowed = None if bound is None else float((bound[chosen] + state.recoding_error(some)).max())
-    return Fidelity(len(chosen), float(errors.mean()), float(errors.max()), allowed)
+    if bound is None:
+        return Fidelity(*found, None, None)
+    allowed = bound[chosen] + state.recoding_error(some)
+    return Fidelity(*found, float(allowed.max()), bool((errors <= allowed).all()))

@@ -34,6 +34,7 @@ from bowsaw.inference.whatif import check_transfer, whatif
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
 from bowsaw.scores.base import Score
 from bowsaw.validation import (
+    ComparedByValue,
     canonical_json,
     check_choice,
     check_int,
@@ -47,8 +48,8 @@ Coding = Literal["hard", "soft"]
 Labels = NDArray[np.int64] | None
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, eq=False)
+class Selection(ComparedByValue):
     """The words that a method chose, and how to code with them.
 
     Attributes

@@ -37,6 +37,7 @@ from bowsaw.progress import Progress, Task
 from bowsaw.random_streams import stream
 from bowsaw.scores.leave_one_out import RIDGES
 from bowsaw.selection.descent import Descent, DescentPlan
+from bowsaw.validation import ComparedByValue
 
 N_PARTS, ENOUGH = 5, 500
 """A fifth of this many bags, over all folds together, is enough to decide by."""
@@ -101,8 +102,8 @@ def classes_in_one_fold(folds: Labels, labels: Labels) -> list[tuple[int, int]]:
     return [(number, int(fold[0])) for number, fold in enumerate(theirs) if len(fold) == 1]
 
 
-@dataclass(frozen=True)
-class Holdout:
+@dataclass(frozen=True, eq=False)
+class Holdout(ComparedByValue):
     """The effect of moving words on bags that did not move them.
 
     ``marks`` are the steps after which it was measured, the first 0, ``(n_marks,)``; ``errors`` the

@@ -49,14 +49,14 @@ from bowsaw.errors import DataError
 from bowsaw.parallel import ordered_map
 from bowsaw.selection._bottleneck_kernel import union_losses
 from bowsaw.selection.base import Labels, Selection, Selector, add_columns
-from bowsaw.validation import check_int
+from bowsaw.validation import ComparedByValue, check_int
 
 _BLOCK, _CROWDED = 64, 0.8
 """Rows scanned by a thread at a time; the share of groups left below which arrays are cut."""
 
 
-@dataclass(frozen=True)
-class MergeTree:
+@dataclass(frozen=True, eq=False)
+class MergeTree(ComparedByValue):
     """The merges of a bottom-up method, from which groupings of every size are cut.
 
     ``present`` are the words that took part, rising, ``(n_present,)``; the others are set aside.

@@ -43,7 +43,7 @@ from bowsaw.checkpoint import (
 )
 from bowsaw.errors import FormatError
 from bowsaw.store.shards import header
-from bowsaw.validation import parse_json
+from bowsaw.validation import ComparedByValue, parse_json
 
 _TEXT = np.dtype(np.str_)
 FIELDS = {
@@ -60,8 +60,8 @@ _ROWS = np.dtype("<f4")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True)
-class Histograms:
+@dataclass(frozen=True, eq=False)
+class Histograms(ComparedByValue):
     """The content of a histogram file."""
 
     histograms: NDArray[np.float32]

@@ -228,7 +228,7 @@ def _is_shard(rows: NDArray[Any]) -> bool:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShardRefs:
     """Where bags of a store lie: bag i is rows ``start[i] : start[i] + counts[i]`` of its shard.
 
