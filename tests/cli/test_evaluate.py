@@ -65,10 +65,10 @@ def test_a_codebook_is_evaluated_on_its_own_split(bowsaw, made):
 def test_a_codebook_that_saw_test_images_is_refused_and_an_unknown_one_warned_about(bowsaw, made):
     words = ("evaluate", made.store, *PARTS, "--codebook")
     for book, more, message in (
-        (made.book_of_all, (), "372 of the 372 test images of split 0"),
-        (made.book, ("--seed", 1), "test images of split 0"),
-        (made.book, ("--splits", 2), "test images of split 1"),
-        (made.book, ("--train-codebook", 4, "--train", 4), "test images of split 0"),
+        (made.book_of_all, (), "trained on 372 test images of the split"),
+        (made.book, ("--seed", 1), "(codebook 10, train 10, seed 1, index 0), of which it has"),
+        (made.book, ("--splits", 2), "(codebook 10, train 10, seed 0, index 0 and others)."),
+        (made.book, ("--train-codebook", 4, "--train", 4), "of which it has seen 6 test images"),
     ):
         found = bowsaw(*words, book, *more)
         assert (found.code, found.out) == (8, "")

@@ -1,6 +1,7 @@
 """``bowsaw fit`` is the estimator, as accurate as ``evaluate`` reports; ``predict`` applies it."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.cli.conftest import PARTS
 import bowsaw as bs
 from bowsaw.cli.predict import descriptor_of
 from bowsaw.errors import ParameterError
+from bowsaw.evaluation.classifier import nested_accuracy
 from bowsaw.evaluation.measures import confusion
 from bowsaw.formats.classifier import load_classifier
 
@@ -18,7 +20,7 @@ from bowsaw.formats.classifier import load_classifier
 @pytest.mark.parametrize("flags", [(), ("--coding", "soft", "--perplexity", 3)])
 def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
     words = ("fit", made.book, made.store, "--part", "train", *PARTS, *flags, "-o", "a.safetensors")
-    [line] = bowsaw(*words).lines()
+    line, accuracy = bowsaw(*words).lines()
     found = bowsaw("evaluate", made.store, "--codebook", made.book, *PARTS, *flags, "--json")
     (cell,) = json.loads(found.out)["cells"]
     record = cell["results"]["sqrt"]
@@ -29,13 +31,25 @@ def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
     assert confusion(store.y[test], places, 3).tolist() == record["confusion"]
     assert (model.classes, model.sharpness) == (store.classes, cell["sharpness"])
     assert line.startswith("a.safetensors: 3 classes from 30 images, 12 words, ")
-    best = max(record["C_scores"])
-    assert f"C {record['C']:g} (mean per-class accuracy {best:.4f} on the 30 images" in line
+    assert f"C {record['C']:g}, " in line
+    # The words are of part codebook, so folds of part train can test them.
+    X, y = model.coder(bs.load(made.book)).transform(store.bags), np.array(store.classes)[store.y]
+    split = store.split(codebook=10, train=10)
+    twin = bs.HistogramClassifier(C=record["C"])
+    how = {"seed": split.seed_for("classifier")}
+    mean, margin = nested_accuracy(twin, X[split.train], y[split.train], **how)
+    assert accuracy == (
+        f"accuracy: {mean:.4f} ± {margin:.4f} (95 % interval), mean per class, by folds of these "
+        "images; C chosen on part codebook"
+    )
+    assert model.provenance["accuracy"] == {"mean": mean, "margin": margin}
+    assert model.provenance["accuracy_by"] == "folds of these images"
 
 
 def test_fit_is_the_estimator(bowsaw, made):
     options = ("--mapping", "raw", "--C", 3, "-o", "a.safetensors")
-    [line] = bowsaw("fit", made.book, made.store, *options).lines()
+    line, accuracy = bowsaw("fit", made.book, made.store, *options).lines()
+    assert accuracy.startswith("accuracy: not shown, 30 of these images made or chose the words. ")
     assert "3 classes from 432 images, 12 words, hard coding, C 3, " in line
     store = bs.Store(made.store)
     X = bs.BagOfWords(bs.load(made.book)).transform(store.bags)
@@ -49,11 +63,23 @@ def test_fit_is_the_estimator(bowsaw, made):
 
 def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):
     options = ("--part", "train", "--train-codebook", 0, "--train", 8, "-o", "a.safetensors")
-    [line] = bowsaw("fit", made.book, made.store, *options).lines()
-    assert " of folds), " in line
-    provenance = load_classifier("a.safetensors").provenance
-    assert provenance["C_chosen_on"] == "cross-validation"
-    assert provenance["split"] == {"codebook": 0, "train": 8, "seed": 0, "index": 0}
+    words = bs.load(made.book)
+    for trained_on, shown in (([], "folds of these images; C chosen in each fold"), (None, "does")):
+        book = bs.Codebook(words.words, scale=words.scale, trained_on=trained_on)
+        bs.save(book, "other.safetensors")
+        _, accuracy = bowsaw("fit", "other.safetensors", made.store, *options).lines()
+        assert shown in accuracy
+        provenance = load_classifier("a.safetensors").provenance
+        assert (provenance["accuracy"] is None) == (trained_on is None)
+        assert provenance["C_chosen_on"] == "cross-validation"
+        assert provenance["split"] == {"codebook": 0, "train": 8, "seed": 0, "index": 0}
+
+
+def test_images_that_chose_the_sharpness_show_no_accuracy(bowsaw, made):
+    options = ("--part", "train", *PARTS, "--coding", "soft", "--sharpness", "auto")
+    _, line = bowsaw("fit", made.book, made.store, *options, "-o", "a.safetensors").lines()
+    assert line.startswith("accuracy: not shown, these images chose the sharpness. For a true one:")
+    assert bowsaw(*shlex.split(line.partition("one: bowsaw ")[2])).code == 0
 
 
 def test_a_folder_gets_the_classes_of_its_histograms(bowsaw, made, model):

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ from bowsaw import PresenceRanking, PruningPath
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import LeakError
-from bowsaw.evaluation.leaks import check_leaks, check_not_selected_by
+from bowsaw.evaluation.leaks import check_leaks, check_not_selected_by, own_split
 from bowsaw.images.split import split_by_class
 
 
@@ -35,15 +37,25 @@ def test_every_test_image_is_noticed_and_counted(n_seen):
         check_leaks(book, bags_of(DIGESTS), [SPLIT], paths)
     expected = f"trained on {n_seen} of the 4 test images of split 0 (such as image{rows[0]})"
     assert expected in str(error.value)
-    assert "--seed" in str(error.value)
+    assert "Give a codebook of the part codebook; or give no codebook" in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_the_split_that_it_was_trained_on_is_named():
-    origin = {"codebook": 2, "train": 2, "seed": 7, "part": "codebook"}
-    book = trained_on(DIGESTS, provenance={"split": origin})
-    with pytest.raises(LeakError, match=r"\(codebook 2, train 2, seed 7, part codebook\) alone"):
-        check_leaks(book, bags_of(DIGESTS), [SPLIT])
+def test_the_split_that_it_was_trained_on_is_named_if_it_can_test_the_codebook():
+    draw = partial(split_by_class, [0] * 6 + [1] * 6, ["a", "b"])
+    origin = {"codebook": 2, "train": 2, "seed": 7, "index": 0}
+    book = trained_on(DIGESTS[draw(**origin).codebook], provenance={"split": origin})
+    bags = bags_of(DIGESTS)
+    assert own_split(book, bags, draw) == origin
+    advice = "codebook_images=2, train=2, seed=7, first_split=0 and n_splits=1; or give no"
+    with pytest.raises(LeakError, match=advice):
+        check_leaks(book, bags, [SPLIT], draw=draw)
+    for unusable in ({**origin, "codebook": 9}, {**origin, "train": "2"}, {"seed": 7}, "7", None):
+        assert own_split(book.with_provenance(split=unusable), bags, draw) is None
+    all_seen = book.learned_from(bags)
+    assert own_split(all_seen, bags, draw) is None
+    with pytest.raises(LeakError, match="Give a codebook of the part codebook"):
+        check_leaks(all_seen, bags, [SPLIT], draw=draw)
 
 
 def test_an_image_that_the_collection_holds_twice_is_let_pass():

@@ -32,6 +32,8 @@ def run(command: Command) -> None:
     opt.check_output(options.output, ".npz", codebook=options.codebook)
     book, store = load(options.codebook), opt.open_store(options.store)
     coder = opt.coder_of(book, store, options, parallel=options.scheduler)
+    if options.part != "all" or opt.learns_sharpness(coder):
+        opt.check_split(book, store, options)
     rows = opt.part_rows(store, options)
     begin = time.perf_counter()
     metadata: dict[str, Any] = {

@@ -53,6 +53,8 @@ def run(command: Command) -> None:
     coding = opt.coding_of(options)
     book = load(options.codebook) if options.codebook else None
     store = opt.open_store(options.store)
+    if book is not None:
+        opt.check_split(book, store, options)
     if options.output:
         opt.check_folder(options.output, options.store)
     collection = Collection.from_store(

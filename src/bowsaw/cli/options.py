@@ -10,6 +10,7 @@ import argparse
 import glob
 import inspect
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,7 +33,8 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import evaluate
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, LeakError, ParameterError
+from bowsaw.evaluation.leaks import leaked_images, own_split
 from bowsaw.images.split import Split
 from bowsaw.store import Store
 
@@ -204,7 +206,8 @@ def part_rows(store: Store, options: argparse.Namespace) -> NDArray[np.int64]:
 
 def split_record(options: argparse.Namespace) -> dict[str, int]:
     """Return the options that name a split, as provenance and metadata record it."""
-    names = {"codebook": "train_codebook", "train": "train", "seed": "seed", "index": "split"}
+    index = "split" if "split" in options else "first_split"
+    names = {"codebook": "train_codebook", "train": "train", "seed": "seed", "index": index}
     return {name: getattr(options, option) for name, option in names.items()}
 
 
@@ -212,6 +215,79 @@ def part_record(options: argparse.Namespace) -> dict[str, Any]:
     """Return what provenance and metadata say about the images that were used."""
     split = {} if options.part == "all" else {"split": split_record(options)}
     return {"part": options.part, **split}
+
+
+def check_split(book: Codebook, store: Store, options: argparse.Namespace) -> None:
+    """Refuse another split than the codebook's own, and one whose test images it has seen.
+
+    The advice is a command that works: this one on the codebook's own split; or, where no split can
+    test it, one that trains a codebook that can be tested. More or fewer images in part train do
+    not make another split, unless images that chose the words become test images.
+    """
+    asked, own = split_record(options), own_split(book, store.bags, store.split)
+    seen = leaked_images(book, store.bags, split_of(store, options))
+    n_leaked = 0 if seen is None else int(seen.sum())
+    others = "" if getattr(options, "splits", None) in (None, 1) else " and others"
+    if own is not None:
+        differ = bool(others) or any(own[name] != asked[name] for name in own if name != "train")
+        if n_leaked or (differ and book.provenance.get("store") == store.digest):
+            seen_text = f", of which it has seen {n_leaked} test images" if n_leaked else ""
+            raise LeakError(
+                f"the codebook belongs to another split ({_split_text(own)}) than the one asked "
+                f"for ({_split_text(asked)}{others}){seen_text}. Run: {_on_split(options, own)}"
+            )
+    elif n_leaked and options.name != "encode":
+        raise LeakError(
+            f"the codebook was trained on {n_leaked} test images of the split, and no split of "
+            "these images can test it. Train one on part codebook: "
+            f"{train_command(book, store, options)}"
+        )
+
+
+def _split_text(record: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in record.items())
+
+
+def _on_split(options: argparse.Namespace, record: Mapping[str, int]) -> str:
+    """Return the command that was typed, on another split."""
+    flags = split_flags(record, options.name)
+    named = {*flags[::2], "--splits", *(["--codebook"] if options.name != "evaluate" else [])}
+    words = iter(options.typed)
+    kept = [word for word in words if not (word in named and next(words, ""))]
+    kept = [word for word in kept if word.partition("=")[0] not in named]
+    return shlex.join(["bowsaw", *kept, *flags])
+
+
+def split_flags(record: Mapping[str, int], command: str) -> list[str]:
+    """Return the options of a command that name a split."""
+    index = "--first-split" if command == "evaluate" else "--split"
+    names = ("--train-codebook", "--train", "--seed", index)
+    values = (str(record[name]) for name in ("codebook", "train", "seed", "index"))
+    return [word for pair in zip(names, values, strict=True) for word in pair]
+
+
+def evaluate_command(
+    store: str, codebook: str, record: Mapping[str, int], coding: Mapping[str, Any]
+) -> str:
+    """Return the command that tests a codebook on its split."""
+    words = ["bowsaw", "evaluate", store, "--codebook", codebook, *split_flags(record, "evaluate")]
+    if coding.get("coding") == "soft":
+        sharpness = coding["sharpness"]
+        value = sharpness if isinstance(sharpness, str) else f"{sharpness:.6g}"
+        words += ["--coding", "soft", "--sharpness", value]
+    return shlex.join(words)
+
+
+def train_command(book: Codebook, store: Store, options: argparse.Namespace) -> str:
+    """Return a command that trains a codebook as large as the first one on part codebook."""
+    record, smallest = split_record(options), int(np.bincount(store.y).min())
+    if not 0 < record["codebook"] < smallest - record["train"]:
+        record |= {"codebook": max(smallest // 3, 1), "train": max(smallest // 3, 1)}
+    n_words = book.provenance.get("n_words", book.n_words)
+    path = Path(options.codebook)
+    output = str(path.with_name(f"{path.stem}-split{record['index']}.safetensors"))
+    words = ["bowsaw", "train", options.store, "--words", str(n_words), "--part", "codebook"]
+    return shlex.join([*words, *split_flags(record, "train"), "-o", output])
 
 
 def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
@@ -252,11 +328,16 @@ def coder_of(book: Codebook, store: Store, options: argparse.Namespace, **more: 
 
 def learn_sharpness(coder: BagOfWords, store: Store, options: argparse.Namespace) -> bool:
     """Fit the coder on the part train if its sharpness is not given; return whether it was."""
-    learns = coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
+    learns = learns_sharpness(coder)
     if learns:
         rows = split_of(store, options).train
         coder.fit(store.bags[rows], store.y[rows])
     return learns
+
+
+def learns_sharpness(coder: BagOfWords) -> bool:
+    """Return whether a coder must learn its sharpness from images."""
+    return coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
 
 
 def coding_text(coder: BagOfWords) -> str:

@@ -216,6 +216,9 @@ class _Task:
         if "pruned" in self.book.provenance:
             record["before"] = self.book.provenance["pruned"]
         provenance = {**self.book.provenance, **chosen.provenance, "pruned": _rounded(record)}
+        if options.part != "all":
+            # The split whose test images can still test the words.
+            provenance |= {"store": self.store.digest, "split": opt.split_record(options)}
         return chosen.learned_from(self.bags).with_provenance(**provenance)
 
 
@@ -229,6 +232,8 @@ def _read_task(options: argparse.Namespace) -> _Task:
             f"{options.keep}. Ask for fewer words, or train a larger codebook."
         )
     book.words_for(store.bags)
+    if options.part != "all":
+        opt.check_split(book, store, options)
     rows = opt.part_rows(store, options)
     bags, labels = store.bags[rows], store.y[rows]
     if options.method not in _UNLABELLED:
@@ -354,13 +359,8 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
 
 def _next_command(task: _Task) -> str:
     options = task.options
-    small, store = shlex.quote(options.output), shlex.quote(options.store)
     if options.part not in ("codebook", "train"):
-        return f"bowsaw encode {small} {store} -o histograms.npz"
-    coding = ""
-    if task.coding["coding"] == "soft":
-        coding = f" --coding soft --sharpness {task.coding['sharpness']:.6g}"
-    return (
-        f"bowsaw evaluate {store} --codebook {small} --train-codebook {options.train_codebook} "
-        f"--train {options.train} --seed {options.seed} --first-split {options.split}{coding}"
-    )
+        files = shlex.join([options.output, options.store])
+        return f"bowsaw encode {files} -o histograms.npz"
+    split = opt.split_record(options)
+    return opt.evaluate_command(options.store, options.output, split, task.coding)

@@ -61,5 +61,8 @@ def run(command: Command) -> None:
         f"{format_count(trained.n_iter_, 'iteration')}, "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
-    files = shlex.join([options.output, options.store])
-    command.hint(f"next: bowsaw encode {files} -o histograms.npz")
+    following = f"bowsaw encode {shlex.join([options.output, options.store])} -o histograms.npz"
+    if options.part == "codebook":
+        split = opt.split_record(options)
+        following = opt.evaluate_command(options.store, options.output, split, {})
+    command.hint(f"next: {following}")

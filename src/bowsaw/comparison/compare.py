@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -64,6 +64,7 @@ from bowsaw.comparison.records import (
 from bowsaw.comparison.workers import measure_groups
 from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.evaluation.leaks import check_leaks
+from bowsaw.images.split import split_by_class
 from bowsaw.parallel import available_cores, effective_jobs
 from bowsaw.random_streams import check_seed
 from bowsaw.store import Store
@@ -297,7 +298,8 @@ def evaluate(
         for name, collection in collections.items():
             drawn = [experiment.split(name, index).split for index in splits]
             paths = None if collection.store is None else collection.store.paths
-            check_leaks(book, collection.bags, drawn, paths)
+            draw = partial(split_by_class, collection.y, list(collection.classes))
+            check_leaks(book, collection.bags, drawn, paths, draw)
     words = _sizes(n_words if book is None else book.n_words, "n_words")
     keys = _keys(collections, [method.name], [], words, codings, splits)
     return _run(experiment, keys, n_workers, overwrite, command, on_cell)

@@ -14,15 +14,55 @@ What cannot be checked gives a warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
-from bowsaw.errors import LeakError
-from bowsaw.images.split import Split
+from bowsaw.errors import BowsawError, LeakError
+from bowsaw.images.split import Rows, Split
+
+SPLIT_KEYS = ("codebook", "train", "seed", "index")
+"""What provenance says of a split: images per class in two parts, and which one it is."""
+
+
+def seen_by(
+    codebook: Codebook, bags: Bags, rows: Rows, own: Rows | Sequence[int] = ()
+) -> NDArray[np.bool_] | None:
+    """Return which of these rows' images the words were learned from; None where unknown.
+
+    Images that are among the rows ``own`` as well do not count.
+    """
+    if codebook.trained_on is None or bags.digests is None:
+        return None
+    digests, allowed = bags.digests[rows], bags.digests[np.asarray(own, dtype=np.int64)]
+    seen = np.isin(digests, codebook.trained_on) & ~np.isin(digests, allowed) & (digests != 0)
+    return np.asarray(seen)
+
+
+def leaked_images(codebook: Codebook, bags: Bags, split: Split) -> NDArray[np.bool_] | None:
+    """Return which of a split's test images the words were learned from; None where unknown."""
+    return seen_by(codebook, bags, split.test, np.concatenate((split.codebook, split.train)))
+
+
+def own_split(codebook: Codebook, bags: Bags, draw: Callable[..., Split]) -> dict[str, int] | None:
+    """Return the split that a codebook records, if its test images can test the codebook.
+
+    ``draw(codebook=, train=, seed=, index=)`` draws a split of the bags.
+    """
+    record: Any = codebook.provenance.get("split")
+    if not isinstance(record, Mapping) or set(record) != set(SPLIT_KEYS):
+        return None
+    own = {name: record[name] for name in SPLIT_KEYS}
+    try:
+        seen = leaked_images(codebook, bags, draw(**own))
+    except (BowsawError, TypeError):
+        return None
+    return None if seen is None or seen.any() else own
 
 
 def check_leaks(
@@ -30,43 +70,42 @@ def check_leaks(
     bags: Bags,
     splits: Sequence[Split],
     paths: Sequence[str | PathLike[str]] | None = None,
+    draw: Callable[..., Split] | None = None,
 ) -> None:
-    """Raise a LeakError when ``codebook`` was trained on test images of one of the splits."""
-    if codebook.trained_on is None or bags.digests is None:
-        unknown = (
-            "the codebook does not say which images it was trained on"
-            if codebook.trained_on is None
-            else "the bags do not say which images they are of (they have no digests)"
-        )
-        warnings.warn(
-            f"{unknown}, so it cannot be checked that no test image is among its training images. "
-            "Train the codebook with bowsaw on bags that have digests.",
-            UserWarning,
-            stacklevel=3,
-        )
-        return
+    """Raise a LeakError when ``codebook`` was trained on test images of one of the splits.
+
+    ``draw`` is that of :func:`own_split`: the remedy names the split that can be used.
+    """
     for split in splits:
-        digests = bags.digests[split.test]
-        own = bags.digests[np.concatenate((split.codebook, split.train))]
-        seen = np.isin(digests, codebook.trained_on) & ~np.isin(digests, own) & (digests != 0)
+        seen = leaked_images(codebook, bags, split)
+        if seen is None:
+            unknown = (
+                "the codebook does not say which images it was trained on"
+                if codebook.trained_on is None
+                else "the bags do not say which images they are of (they have no digests)"
+            )
+            warnings.warn(
+                f"{unknown}, so it cannot be checked that no test image is among its training "
+                "images. Train the codebook with bowsaw on bags that have digests.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return
         if seen.any():
             row = int(split.test[seen][0])
             example = f"bag {row}" if paths is None else fspath(paths[row])
+            own = None if draw is None else own_split(codebook, bags, draw)
+            remedy = "Give a codebook of the part codebook"
+            if own is not None:
+                remedy = (
+                    "Evaluate it on its own split alone, with codebook_images={codebook}, "
+                    "train={train}, seed={seed}, first_split={index} and n_splits=1"
+                ).format(**own)
             raise LeakError(
                 f"the codebook was trained on {int(seen.sum())} of the {len(split.test)} test "
-                f"images of split {split.index} (such as {example}). {_remedy(codebook)}"
+                f"images of split {split.index} (such as {example}). {remedy}; or give no "
+                "codebook, and each split trains its own."
             )
-
-
-def _remedy(codebook: Codebook) -> str:
-    origin = codebook.provenance.get("split")
-    which = "the split that it was trained on"
-    if isinstance(origin, Mapping):
-        which += " (" + ", ".join(f"{key} {value}" for key, value in origin.items()) + ")"
-    return (
-        f"Evaluate it on {which} alone, with the same --train-codebook, --train and --seed, and "
-        "its index as --first-split; or give no codebook, and each split trains its own."
-    )
 
 
 def check_not_selected_by(codebook: Codebook, bags: Bags) -> None:
