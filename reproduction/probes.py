@@ -43,7 +43,7 @@ from bowsaw.scores import make_score
 SHARPNESS = 40.0
 """Sharpness of soft coding; the paper gives none."""
 PUBLISHED_STEPS = {"hard": 100, "soft": 500}
-"""Steps of Algorithm 1 in the paper."""
+"""t_max of Algorithm 1 in the paper; t = 0 judges the start, so there is one move fewer."""
 N_ROUNDS = 5
 WIDTH = 300
 """Pixels across the image that is described: the longest side of the protocol."""

@@ -229,14 +229,17 @@ class Codebook:
     def learned_from(self, bags: Bags, selected_by: str | None = None) -> Codebook:
         """Return the codebook with these bags' images in ``trained_on``, None where unknown.
 
+        Where only the images before are unknown, provenance has ``trained_on_others``.
         ``selected_by`` names the method that chose the words by the labels of images.
         """
         if selected_by is not None:
             return self.with_provenance(selected_by=selected_by).learned_from(bags)
-        seen = None
-        if self._trained_on is not None and bags.digests is not None:
-            seen = np.union1d(self._trained_on, bags.digests)
-        return self.with_description(bags.description)._replace(trained_on=seen)
+        book, seen = self.with_description(bags.description), bags.digests
+        if seen is not None and self._trained_on is not None:
+            seen = np.union1d(self._trained_on, seen)
+        elif seen is not None:
+            book = book.with_provenance(trained_on_others=True)
+        return book._replace(trained_on=seen)
 
     def with_description(self, description: Mapping[str, Any] | None) -> Codebook:
         """Return the codebook with a description, unless it has one."""

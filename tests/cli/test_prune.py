@@ -182,7 +182,9 @@ def test_prune_reports_what_it_did_and_claims_no_accuracy(prune, made):
     small, large = (f"{path.stat().st_size / 1000:.0f} kB" for path in (OUTPUT, made.book))
     assert first.startswith(f"small.safetensors: 5 of 12 words, {small} instead of {large}, ")
     assert re.fullmatch(
-        r"score: leave-one-out, from -0\.\d+ to -0\.\d+ in 4 steps \(higher is better\)", score
+        r"score: leave-one-out, of each step's sample, from -0\.\d+ to -0\.\d+ in 4 steps "
+        r"\(higher is better\)",
+        score,
     )
     assert moved.startswith("refinement: 4 steps, words moved by ")
     assert found.err == (

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import bowsaw as bs
-from bowsaw.errors import FormatError, MismatchError, ParameterError, StoreError
+from bowsaw.errors import FormatError, Interrupted, MismatchError, ParameterError, StoreError
 from bowsaw.inference.whatif import whatif
 from bowsaw.scores.base import make_score
 from bowsaw.scores.leave_one_out import LeaveOneOut
@@ -70,18 +70,19 @@ def test_as_published(monkeypatch):
     step = Search.step
     monkeypatch.setattr(Search, "step", lambda self, t: (judged.append(t), step(self, t)))
     hard = Annealing.paper(BOOK, 12, random_state=0).fit(BAGS, Y)
-    settings = {"move_size": 10, "cooling": 0.9, "returns": "last", "n_steps": 100}
+    settings = {"move_size": 10, "cooling": 0.9, "returns": "last", "n_steps": 99}
     settings |= {"transfer": "uniform", "score": "relevance"}
     assert hard.selection_.parameters.items() >= settings.items()
-    assert len(hard.selection_.scores) == 101
+    assert len(hard.selection_.scores) == 100
     assert hard.selection_.kept.tolist() == hard.last_.tolist()
-    # Temperatures are 0.9^t: at 1 a change of the relevance, at most ln 2, is nearly always taken.
-    np.testing.assert_allclose(hard.temperatures_, 0.9 ** np.arange(100), rtol=1e-12)
+    # The start is judged at t = 0. Near 1 a change of the relevance, at most ln 2, is nearly always
+    # taken.
+    np.testing.assert_allclose(hard.temperatures_, 0.9 ** np.arange(1, 100), rtol=1e-12)
     assert hard.temperatures_.tolist() == judged
     assert hard.accepted_[:5].mean() > 0.5
     assert hard.selection_.certificate["holds"] is None
     soft = clone(hard).set_params(coding="soft", sharpness=0.05).fit(BAGS, Y)
-    assert (soft.n_steps_, soft.selection_.parameters["transfer"]) == (500, "exact")
+    assert (soft.n_steps_, soft.selection_.parameters["transfer"]) == (499, "exact")
     judged.clear()
     calibrated = Annealing(BOOK, 6, n_steps=41).fit(BAGS, Y)
     assert calibrated.temperatures_.tolist() == judged
@@ -158,14 +159,14 @@ def test_a_search_that_was_killed_is_resumed_to_the_same_end(tmp_path, monkeypat
         patch.setattr(Search, "step", lambda self, t: (done.append(t), step(self, t)))
         assert all_of(clone(search).fit(BAGS, Y)) == all_of(whole)
     # It continued from step 75, the last that a checkpoint was made at.
-    assert len(done) == 15
+    assert len(done) == whole.n_steps_ - 75
     # The caller removes the file when the result is saved; until then nothing is searched again.
     with monkeypatch.context() as patch:
         patch.setattr(Search, "step", None)
         assert all_of(clone(search).fit(BAGS, Y)) == all_of(whole)
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(tmp_path, monkeypatch):
+def test_ctrl_c_raises_with_the_best_so_far_and_the_same_call_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "search.json"
     search = Annealing(BOOK, 6, n_steps=90, start_temperature=3.0, random_state=0)
     whole = clone(search).fit(BAGS, Y)
@@ -173,15 +174,17 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_call_goes_on(tmp_path, monkey
     with monkeypatch.context() as patch:
         dies_at(patch, 65, KeyboardInterrupt)
         patch.setattr("bowsaw.checkpoint.Checkpoint.due", property(lambda self: False))
-        search.fit(BAGS, Y)
+        with pytest.raises(Interrupted) as caught:
+            search.fit(BAGS, Y)
+    found = caught.value.so_far
     assert search.accepted_.tolist() == whole.accepted_[:65].tolist()
     assert search.temperatures_.tolist() == whole.temperatures_[:65].tolist()
-    assert search.selection_.scores == whole.selection_.scores[:66]
-    assert search.score_ == max(search.selection_.scores)
+    assert found.scores == whole.selection_.scores[:66]
+    assert search.score_ == found.final_score == max(found.scores)
     # The move in hand was not accepted, so it is no part of the last state.
     state = whatif(BOOK, BAGS).reset(search.last_)
     value = make_score("leave-one-out").begin(Y, 2, BAGS.counts).update(state.histograms)
-    assert value == pytest.approx(search.selection_.scores[-1], rel=1e-9)
+    assert value == pytest.approx(found.scores[-1], rel=1e-9)
     assert all_of(search.fit(BAGS, Y)) == all_of(whole)
 
 

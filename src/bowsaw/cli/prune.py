@@ -32,7 +32,6 @@ from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.base import SCORES
-from bowsaw.scores.leave_one_out import LeaveOneOut
 from bowsaw.selection.annealing import USUAL_STEPS, Annealing
 from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.refinement import Refinement
@@ -324,9 +323,8 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
         command.status(
             f"mean squared distance of a descriptor to its nearest word: {-scores[-1]:.4g}"
         )
-    elif options.method not in _UNLABELLED:
+    elif score := selection.parameters.get("score"):
         how = f" in {format_count(result.n_moves, 'step')}" if result.n_moves else ""
-        score = selection.parameters.get("score", LeaveOneOut.name)
         command.status(
             f"score: {score}, from {scores[0]:.4g} to {scores[-1]:.4g}{how} (higher is better)"
         )

@@ -360,9 +360,8 @@ def trace_of(selector: Any) -> dict[str, Any] | None:
         return None
     path = selector.selection_.scores
     points = np.unique(np.linspace(0, len(path) - 1, min(len(path), MAX_TRACE)).astype(int))
-    name, accepted, heat = "leave-one-out, of the sample of each step", None, None
+    accepted, heat = None, None
     if isinstance(selector, Annealing):
-        name = selector.score if isinstance(selector.score, str) else selector.score.name
         taken = np.concatenate(([0], np.cumsum(selector.accepted_)))[points]
         accepted = _rounded(np.diff(taken) / np.diff(points))
         heat = _rounded(np.asarray(selector.temperatures_)[points[1:] - 1])
@@ -371,7 +370,7 @@ def trace_of(selector: Any) -> dict[str, Any] | None:
         "score": _rounded(np.asarray(path)[points]),
         "accepted": accepted,
         "temperature": heat,
-        "score_name": name,
+        "score_name": selector.selection_.parameters["score"],
     }
 
 

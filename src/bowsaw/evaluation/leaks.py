@@ -41,6 +41,8 @@ def seen_by(
         return None
     digests, allowed = bags.digests[rows], bags.digests[np.asarray(own, dtype=np.int64)]
     seen = np.isin(digests, codebook.trained_on) & ~np.isin(digests, allowed) & (digests != 0)
+    if not seen.any() and codebook.provenance.get("trained_on_others"):
+        return None
     return np.asarray(seen)
 
 
@@ -81,7 +83,7 @@ def check_leaks(
         if seen is None:
             unknown = (
                 "the codebook does not say which images it was trained on"
-                if codebook.trained_on is None
+                if bags.digests is not None
                 else "the bags do not say which images they are of (they have no digests)"
             )
             warnings.warn(

@@ -4,11 +4,12 @@
 of the new words are inferred, not re-encoded, and scored. With Δ the change of the score (larger is
 better), the move is accepted with probability exp(Δ / temperature), at most 1.
 
-**As published** (``Annealing.paper``, as we read Algorithm 1): a random start; moves of 10 words,
-each replaced by its nearest free word; temperature 0.9^t at step t; 100 steps for hard coding with
-Eq. 6 as transfer, 500 for soft coding; the Beta relevance of Eq. 9-10 as score; the last accepted
-state is the result. Δ is near 0.002 there, below the temperature until about step 58: for 100 steps
-this is mostly a random walk.
+**As published** (``Annealing.paper``, as we read Algorithm 1): a random start, judged at t = 0 and
+always accepted; moves at t = 1 to t_max − 1, of 10 words, each replaced by its nearest free word;
+temperature 0.9^t; t_max 100 for hard coding with Eq. 6 as transfer, 500 for soft coding; the Beta
+relevance of Eq. 9-10 as score; the last accepted state is the result. Δ is near 0.002 there, below
+the temperature until about t = 58: this is mostly a random walk. ``docs/methods/paper.md`` lists
+where it departs from the paper.
 
 **Calibrated**, the default: single swaps, exact inference, and a temperature that starts at
 ``start_temperature`` times the median |Δ| of some moves from the start and falls geometrically to a
@@ -76,7 +77,8 @@ class Annealing(Selector):
     score : str or Score, default="leave-one-out"
         What is maximised.
     n_steps : int or None, default=None
-        Moves to try. None is 2000; published, 100 with hard and 500 with soft coding.
+        Moves to try; None is 2000. Published, it is t_max: one move fewer, since t = 0 judges the
+        start; None is 100 with hard and 500 with soft coding.
     move_size : int, default=1
         Words that a move replaces.
     proposals : {"random", "nearest"}, default="random"
@@ -84,7 +86,7 @@ class Annealing(Selector):
     schedule : {"calibrated", "published"}, default="calibrated"
         How the temperature falls.
     cooling : float, default=0.9
-        Published: the temperature at step t is cooling^t.
+        Published: the temperature at t is cooling^t; the first move has t = 1.
     start_temperature : float, default=0.3
         Calibrated: the first temperature over the median |Δscore|; 0 only climbs.
     returns : {"best", "last"}, default="best"
@@ -192,8 +194,9 @@ class Annealing(Selector):
         how_scored = (labels, int(labels.max()) + 1, bags.counts, self.coding)
         score = make_score(self.score).begin(*how_scored)
         self.n_steps_ = USUAL_STEPS if self.n_steps is None else int(self.n_steps)
-        if self.n_steps is None and self.schedule == "published":
-            self.n_steps_ = 100 if self.coding == "hard" else 500
+        if self.schedule == "published":
+            t_max = 100 if self.coding == "hard" else 500
+            self.n_steps_ = max((t_max if self.n_steps is None else self.n_steps_) - 1, 0)
         seed = seed_from(self.random_state)
         saved = work_checkpoint(self, codebook, bags, labels, seed)
         record = saved.load()
@@ -281,7 +284,7 @@ class Annealing(Selector):
 
     def _temperature(self, step: int, first: float) -> float:
         if self.schedule == "published":
-            return float(max(self.cooling**step, 1e-300))
+            return float(max(self.cooling ** (step + 1), 1e-300))
         share = step / max(self.n_steps_ - 1, 1)
         return float(max(first * FINAL_SHARE**share, 1e-300))
 

@@ -28,7 +28,7 @@ from bowsaw.checkpoint import Checkpoint
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import coded, learns, words_from
 from bowsaw.coding.soft import check_sharpness
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, Interrupted, ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import check_transfer, whatif
 from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
@@ -297,18 +297,23 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             if offered is None or not offered.describes(book, bags):
                 self._shared = SharedCodes(book, bags)
             try:
-                selection = self._select(bags, labels, book, n_kept)
+                selection = self._with_images(self._select(bags, labels, book, n_kept), bags)
+            except Interrupted as ended:
+                raise Interrupted(self._with_images(ended.so_far, bags)) from None
             finally:
                 del self._shared, self._task
-            if self._uses_bags and selection.codes_with == "pruned":
-                by = self.name if self._needs_labels else None
-                book = selection.codebook.learned_from(bags, selected_by=by)
-                selection = replace(selection, codebook=book)
             self.selection_ = selection
             self.codebook_ = selection.codebook
             self.n_features_in_ = bags.n_dims
             self.n_features_out_ = selection.n_columns
         return self
+
+    def _with_images(self, selection: Selection, bags: Bags) -> Selection:
+        """Return a selection whose codebook records the bags that chose its words or groups."""
+        if not self._uses_bags:
+            return selection
+        by = self.name if self._needs_labels else None
+        return replace(selection, codebook=selection.codebook.learned_from(bags, selected_by=by))
 
     def _fit_shared(self, bags: Bags, y: ArrayLike, shared: SharedCodes, **more: Any) -> Self:
         """Fit with codes that other selectors use too; they change the time alone."""

@@ -112,6 +112,7 @@ def refine_words(
                 raise
             interrupted = True
         saved.save(*descent.record())
+    codebook = codebook.learned_from(bags)
     words, errors = descent.words, np.array(descent.errors)
     moved = float(np.linalg.norm(words - descent.start, axis=1).mean())
     made = {"n_steps": len(errors), "rate": float(plan.rate), "moved": moved, "seed": seed}
@@ -120,7 +121,7 @@ def refine_words(
         codebook.ids,
         **{name: getattr(codebook, name) for name in ("scale", "metric", "description")},
         provenance={**codebook.provenance, "refined": made},
-        trained_on=codebook.learned_from(bags).trained_on,
+        trained_on=codebook.trained_on,
     )
     refined = Refined(book, moved, errors)
     if interrupted:

@@ -171,7 +171,8 @@ class MergingSelector(Selector):
     """Base of the selectors that merge all words into ``n_kept`` groups.
 
     Parameters are those of :class:`Selector`. A subclass has a ``name`` and fills in
-    ``_merge(histograms, labels) -> MergeTree``, the attribute ``tree_``.
+    ``_merge(histograms, labels) -> MergeTree``, the attribute ``tree_``. Scores are minus what all
+    merges so far have lost.
     """
 
     @abstractmethod
@@ -181,20 +182,22 @@ class MergingSelector(Selector):
     def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
         assert labels is not None
         self.tree_ = self._merge(self._full_histograms(), labels)
-        self._codebook = codebook
-        return self.selection_at(n_kept)
+        return self._cut(codebook, n_kept)
 
     def selection_at(self, n_groups: int) -> Selection:
         """Return the selection of another size, from the same tree."""
-        check_is_fitted(self, "tree_")
-        n_merges = self.tree_.n_merges_at(n_groups)
+        check_is_fitted(self, "selection_")
+        return self._cut(self.codebook_, n_groups)
+
+    def _cut(self, codebook: Codebook, n_groups: int) -> Selection:
+        lost = np.cumsum(self.tree_.losses[: self.tree_.n_merges_at(n_groups)])
         soft = {"sharpness": float(self.sharpness)} if self.coding == "soft" else {}
         return Selection(
             self.name,
             "full",
-            self._codebook,
+            codebook,
             groups=self.tree_.groups_at(n_groups),
-            scores=tuple(self.tree_.losses[:n_merges].tolist()),
+            scores=(0.0, *(0.0 - lost).tolist()),
             parameters={"n_kept": int(n_groups), "coding": self.coding, **soft},
         )
 

@@ -50,9 +50,11 @@ from bowsaw.selection.base import Coding, Labels, Selection, Selector, work_chec
 from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
 from bowsaw.selection.holdout import N_PARTS, Holdout, check_groups, measure_holdout, usual_folds
 from bowsaw.selection.routing import handed_on, of_rows, router
-from bowsaw.validation import check_int
+from bowsaw.validation import check_int, json_value
 
 START_STEPS = 500
+SAMPLED = "leave-one-out, of each step's sample"
+"""The score of its steps: of a sample, so it cannot be compared with ``leave-one-out``."""
 
 
 class Refinement(Selector):
@@ -80,7 +82,8 @@ class Refinement(Selector):
     Attributes
     ----------
     selection_ : Selection
-        The ids that the words began as; scores are minus each step's error, or those of ``start``.
+        The ids that the words began as. Scores are minus each step's error, which is that of the
+        step's sample and so no ``leave-one-out`` of all bags; without steps, those of ``start``.
     holdout_ : Holdout or None
         The errors on bags held out, by steps; None where it was not checked.
     moved_, errors_ : float, ndarray of float64 of shape (n_done,)
@@ -218,6 +221,7 @@ class Refinement(Selector):
             certificate=begun.certificate if not len(found.errors) else None,
             parameters={
                 "start": begun.method,
+                "score": SAMPLED if len(found.errors) else begun.parameters.get("score"),
                 "n_steps": len(found.errors),
                 "n_steps_at_most": plan.n_steps,
                 "n_folds": n_folds,
@@ -260,8 +264,8 @@ class Refinement(Selector):
         kept, early = begun.kept, interrupted or first._stopped
         # New words, such as those of k-means, are made again on resuming.
         if not early and kept is not None and _are_words_of(begun.codebook, codebook):
-            names = ("method", "scores", "score", "certificate")
-            parts = {name: getattr(begun, name) for name in names}
+            names = ("method", "scores", "score", "certificate", "parameters")
+            parts = {name: json_value(getattr(begun, name)) for name in names}
             chosen.save({"kept": kept.tolist(), **parts})
         return begun, interrupted, early
 
