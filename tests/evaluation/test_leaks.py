@@ -89,6 +89,16 @@ def test_words_that_labels_of_the_bags_have_chosen_are_not_tested_by_folds_of_th
     assert again.provenance["selected_by"] == "presence"
 
 
+def test_images_that_chose_words_of_unknown_origin_are_known():
+    unknown = Codebook(np.eye(2))
+    chosen = PresenceRanking(unknown, 1, n_jobs=1).fit(bags_of(DIGESTS)[SPLIT.test], [0, 1, 0, 1])
+    with pytest.raises(LeakError, match="trained on 4 of the 4"):
+        check_leaks(chosen.codebook_, bags_of(DIGESTS), [SPLIT])
+    chosen = PresenceRanking(unknown, 1, n_jobs=1).fit(bags_of(DIGESTS)[SPLIT.train], [0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="the codebook does not say"):
+        check_leaks(chosen.codebook_, bags_of(DIGESTS), [SPLIT])
+
+
 def test_what_cannot_be_checked_gives_a_warning():
     with pytest.warns(UserWarning, match="the codebook does not say"):
         check_leaks(Codebook(np.eye(2)), bags_of(DIGESTS), [SPLIT])

@@ -78,22 +78,11 @@ def check_leaks(
 
     ``draw`` is that of :func:`own_split`: the remedy names the split that can be used.
     """
+    unknown = False
     for split in splits:
         seen = leaked_images(codebook, bags, split)
-        if seen is None:
-            unknown = (
-                "the codebook does not say which images it was trained on"
-                if bags.digests is not None
-                else "the bags do not say which images they are of (they have no digests)"
-            )
-            warnings.warn(
-                f"{unknown}, so it cannot be checked that no test image is among its training "
-                "images. Train the codebook with bowsaw on bags that have digests.",
-                UserWarning,
-                stacklevel=3,
-            )
-            return
-        if seen.any():
+        unknown |= seen is None
+        if seen is not None and seen.any():
             row = int(split.test[seen][0])
             example = f"bag {row}" if paths is None else fspath(paths[row])
             own = None if draw is None else own_split(codebook, bags, draw)
@@ -108,6 +97,18 @@ def check_leaks(
                 f"images of split {split.index} (such as {example}). {remedy}; or give no "
                 "codebook, and each split trains its own."
             )
+    if unknown:
+        of_what = (
+            "the codebook does not say which images it was trained on"
+            if bags.digests is not None
+            else "the bags do not say which images they are of (they have no digests)"
+        )
+        warnings.warn(
+            f"{of_what}, so it cannot be checked that no test image is among its training images. "
+            "Train the codebook with bowsaw on bags that have digests.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def check_not_selected_by(codebook: Codebook, bags: Bags) -> None:
