@@ -9,14 +9,13 @@ from tests.oracles import ranking as oracle
 
 from bowsaw.nearest._ranking_kernel import (
     MANY,
-    ScoreError,
     _group_tops,
     _limit,
     _order,
     _settle_run,
     rank_rows,
 )
-from bowsaw.nearest._search_kernel import Words
+from bowsaw.nearest._search_kernel import ScoreError, Words
 
 SURE = (0.0, 0.0, 0.0)
 """Scores of small whole numbers are exact in float32."""
@@ -32,7 +31,8 @@ def ranked(rows, words, n_ranked, n_groups, errors=SURE, noise=0):
     out = np.empty((len(rows), n_ranked), dtype=np.uint16)
     lengths = np.sqrt(2.0 * half_norms)
     tables = rows @ words.T + noise, Words(words, half_norms, words), lengths
-    rank_rows(*tables, rows, norms, ScoreError(*errors, np.inf), n_groups, out)
+    error = ScoreError(*errors, np.inf, float(lengths.max()))
+    rank_rows(*tables, rows, norms, error, n_groups, out)
     return out
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from bowsaw.inference._arrays import AnyArray, Float32, Int32, Int64, UInt8
+from bowsaw.nearest._search_kernel import ScoreError
 
 FAR = np.uint8(255)
 
@@ -44,12 +45,22 @@ class Index(NamedTuple):
     entry_ranks: UInt8
 
 
+class Doubt(NamedTuple):
+    """What makes scores too close for float32: see ``nearest.search``."""
+
+    norms: Float32
+    """Squared, of the descriptors relative to the mean word."""
+    error: ScoreError
+    widening: float
+    """The error of a bound by a sketch, relative to ‖x‖ ‖c‖ + ‖c‖²."""
+
+
 class Descriptors(NamedTuple):
     """Per descriptor: its ranked list, bag, rank, word and score.
 
     ``rank`` is its place in the list, ``FAR`` where no listed word is kept. ``code`` is the
-    position of its word, n_words for none. ``score`` is that of the word of a far descriptor; two
-    scores within ``margin`` are too close for float32.
+    position of its word, n_words for none. ``score`` is that of the word of a far descriptor, and
+    ``doubt`` shows which others are too close to it for float32.
     """
 
     lists: AnyArray
@@ -57,7 +68,7 @@ class Descriptors(NamedTuple):
     rank: UInt8
     code: Int32
     score: Float32
-    margin: Float32
+    doubt: Doubt
 
 
 class Counts(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from bowsaw.inference._arrays import AnyArray, Float32, Int8, Int32, Int64, UInt8
-from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR, Descriptors
+from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR, Descriptors, Doubt
 from bowsaw.nearest._ranking_kernel import comes_before
-from bowsaw.nearest._search_kernel import LOWEST, squared_distance
+from bowsaw.nearest._search_kernel import LOWEST, error_of, longest_near, squared_distance
 
 N_ACROSS = 64
 """Slots of a block, fixed so that loops over a block need no code for a remainder."""
@@ -89,8 +89,18 @@ def centre_rows(corpus: Corpus, rows: Int32, out: Float32) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def _margin(doubt: Doubt, i: int, score: float) -> Any:
+    """Return by how much another score of a descriptor must differ from its best to be certain."""
+    length = np.sqrt(np.float64(doubt.norms[i]))
+    longest = longest_near(length, score, doubt.error)
+    size = (length + longest) * longest
+    wide = 2 * error_of(length, longest, doubt.error) + 1.0001 * doubt.widening * size
+    return np.float32(wide)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def best_of_rows(
-    products: Float32, half_norms: Float32, rows: Int32, margin: Float32
+    products: Float32, half_norms: Float32, rows: Int32, doubt: Doubt
 ) -> tuple[Int32, Float32]:
     """Return each row's best word and its score, (n_words, n_rows) given; -1 where in doubt."""
     n_words, n_rows = products.shape
@@ -108,7 +118,7 @@ def best_of_rows(
             code[a] = word if v > best[a] else code[a]
             best[a] = v if v > best[a] else best[a]
     for a in range(n_rows):
-        if best[a] - second[a] <= margin[rows[a]]:
+        if best[a] - second[a] <= _margin(doubt, rows[a], best[a]):
             code[a] = -1
     return code, best
 
@@ -118,7 +128,7 @@ def settle_doubts(
     products: Float32,
     kept: KeptWords,
     rows: Int32,
-    margin: Float32,
+    doubt: Doubt,
     best: Float32,
     values: AnyArray,
     code: Int32,
@@ -131,7 +141,7 @@ def settle_doubts(
         if code[a] >= 0:
             continue
         row = values[rows[a]].astype(np.float32)
-        least = best[a] - margin[rows[a]]
+        least = best[a] - _margin(doubt, rows[a], best[a])
         nearest = np.inf
         for j in range(len(kept.half_norms)):
             if products[j, a] - kept.half_norms[j] >= least:
@@ -179,14 +189,14 @@ def write_slots(rows: Int32, descriptors: Descriptors, slots: Slots) -> None:
 
     Not of others: when a move is undone, a descriptor that was far before finds its slot unchanged.
     """
-    _, _, rank, code, score, margin = descriptors
+    _, _, rank, code, score, doubt = descriptors
     _, _, of_row, _, slot_code, slot_least, _, _ = slots
     for a in range(len(rows)):
         i = rows[a]
         at = of_row[i]
         if rank[i] == FAR and at >= 0:
             slot_code[at] = code[i]
-            slot_least[at] = score[i] - margin[i]
+            slot_least[at] = score[i] - _margin(doubt, i, score[i])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -251,7 +261,7 @@ def compare_added_words(
     scores too close for float32 are settled by exact distances, and on a tie the lower position
     wins. Slots whose descriptors are no longer far are skipped. Returns the numbers of both.
     """
-    _, _, rank, _, score, margin = descriptors
+    _, _, rank, _, score, doubt = descriptors
     values, centre, exact_words = corpus
     positions, words, half_norms, sketched, slack = added
     starts, n_assigned, _, slot_row, slot_code, slot_least, slot_rest, slot_sketch = slots
@@ -299,7 +309,7 @@ def compare_added_words(
                     value = _product(values, i, centre, words, j) - half_norm
                     if value < slot_least[at] or rank[i] != FAR or column[slot_code[at]] < 0:
                         continue
-                    if value > score[i] + margin[i] or comes_before(
+                    if value > score[i] + _margin(doubt, i, score[i]) or comes_before(
                         values[i].astype(np.float32),
                         exact_words,
                         positions[j],
@@ -313,5 +323,5 @@ def compare_added_words(
                         winners[entry[at - first]] = positions[j]
                         score[i] = value
                         slot_code[at] = positions[j]
-                        slot_least[at] = value - margin[i]
+                        slot_least[at] = value - _margin(doubt, i, value)
     return n_lost, n_won

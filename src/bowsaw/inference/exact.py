@@ -149,8 +149,8 @@ class ExactState(HistogramState):
 
     @property
     def _descriptors(self) -> Descriptors:
-        margins = self._sketch.margins
-        return Descriptors(self._lists, self._bag_of, self._rank, self._word, self._score, margins)
+        doubt = self._sketch.doubt
+        return Descriptors(self._lists, self._bag_of, self._rank, self._word, self._score, doubt)
 
     @property
     def _corpus(self) -> _far_kernel.Corpus:
@@ -204,7 +204,7 @@ class ExactState(HistogramState):
         self, rows: NDArray[np.int32], kept: _far_kernel.KeptWords
     ) -> NDArray[np.int32]:
         """Return the nearest kept word of some descriptors, and store its score."""
-        margin, values, n_kept = self._sketch.margins, self._values, len(kept.positions)
+        doubt, values, n_kept = self._sketch.doubt, self._values, len(kept.positions)
         out = np.empty(len(rows), dtype=np.int32)
         n_block = int(np.clip(SCORES_BYTES // (4 * n_kept), 16, 4096))
         for at in range(0, len(rows), n_block):
@@ -213,8 +213,8 @@ class ExactState(HistogramState):
             _far_kernel.centre_rows(self._corpus, some, centred)
             products = self._scores_scratch.take(n_kept, len(some))
             np.dot(kept.words, centred.T, out=products)
-            code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, margin)
-            _far_kernel.settle_doubts(products, kept, some, margin, best, values, code)
+            code, best = _far_kernel.best_of_rows(products, kept.half_norms, some, doubt)
+            _far_kernel.settle_doubts(products, kept, some, doubt, best, values, code)
             out[at : at + len(some)] = kept.positions[code]
             self._score[some] = best
         return out

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.inference import _far_kernel as kernel
-from bowsaw.inference._exact_kernel import FAR, Descriptors, Index
+from bowsaw.inference._exact_kernel import FAR, Descriptors, Doubt, Index
 from bowsaw.inference._far_kernel import N_ACROSS, AddedWords, Changes, Corpus, Slots
 from bowsaw.nearest._search_kernel import squared_norms
 from bowsaw.nearest.search import SMALLEST, WordSearch
@@ -39,8 +39,8 @@ BLOCK_ROWS = 8192
 class Sketch:
     """A few bytes per descriptor, enough to rule most words out.
 
-    ``rows`` are the descriptors along the directions, ``rest`` the norms of what is left. Scores
-    that differ by less than the entry of ``margins`` are too close for float32.
+    ``rows`` are the descriptors along the directions, ``rest`` the norms of what is left, ``norms``
+    the squared norms of the whole.
     """
 
     def __init__(self, search: WordSearch, values: NDArray[np.generic], n_jobs: int | None) -> None:
@@ -49,8 +49,7 @@ class Sketch:
         self._spread = search.spread(N_DIRECTIONS)
         self.rows = np.zeros((len(values), N_DIRECTIONS), dtype=np.int8)
         self.rest = np.zeros(len(values), dtype=np.float32)
-        self.margins = np.zeros(len(values), dtype=np.float32)
-        ratio = np.float32(2 + self._spread / search.score_error)
+        self.norms = np.zeros(len(values), dtype=np.float32)
 
         def along(begin: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             rows = values[begin : begin + BLOCK_ROWS].astype(np.float32)
@@ -67,7 +66,7 @@ class Sketch:
             part = slice(begin, begin + len(found))
             left = norms * np.float32(1 + self._spread) - np.einsum("ip,ip->i", found, found)
             self.rest[part] = np.sqrt(np.maximum(left, 0))
-            self.margins[part] = search.score_errors(norms) * ratio
+            self.norms[part] = norms
             self.rows[part, : found.shape[1]] = np.rint(found / self._unit)
 
         blocks = range(0, len(values), BLOCK_ROWS)
@@ -83,7 +82,12 @@ class Sketch:
     @property
     def n_bytes(self) -> int:
         """Memory of the sketches."""
-        return self.rows.nbytes + self.rest.nbytes + self.margins.nbytes
+        return self.rows.nbytes + self.rest.nbytes + self.norms.nbytes
+
+    @property
+    def doubt(self) -> Doubt:
+        """When scores are too close for float32."""
+        return Doubt(self.norms, self._search.error, self._spread)
 
     def added(self, positions: NDArray[np.int64]) -> AddedWords:
         """Return words as they are compared with the sketches."""

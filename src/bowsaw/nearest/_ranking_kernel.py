@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bowsaw.nearest._search_kernel import LOWEST, Words, squared_distance
+from bowsaw.nearest._search_kernel import (
+    LOWEST,
+    ScoreError,
+    Words,
+    error_of,
+    longest_near,
+    squared_distance,
+)
 
 MANY = 512
 """Above this many candidates a row is sorted by NumPy instead of by counting."""
-
-
-class ScoreError(NamedTuple):
-    """The error of a score: relative (‖x‖ ‖c‖ + ‖c‖²) + far ‖x‖² + least."""
-
-    relative: float
-    far: float
-    least: float
-    reach: float
-    """A word longer than this times (‖x‖ + d) is farther than d from x: see ``search``."""
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -99,14 +96,6 @@ def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
         order[place] = i
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
-def _error(length: float, word_length: float, error: ScoreError) -> Any:
-    """Return the error of a score, from the norms of the row and of the word."""
-    # The factor covers the roundings of this bound and of the norms.
-    size = (length + word_length) * word_length
-    return 1.0001 * (error.relative * size + error.far * length * length + error.least)
-
-
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def _nearer_by(
     row: NDArray[np.float32], words: NDArray[np.float32], first: int, second: int
@@ -159,6 +148,26 @@ def _settle_run(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def _write_limits(
+    keys: NDArray[np.float32],
+    order: NDArray[np.int32],
+    words: NDArray[np.int32],
+    lengths: NDArray[np.float32],
+    length: float,
+    error: ScoreError,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> None:
+    """Write between which limits each score is: the upper one is that of all after it, too."""
+    most = -np.inf
+    for a in range(len(order) - 1, -1, -1):
+        doubt = error_of(length, lengths[words[a]], error)
+        low[a] = keys[order[a]] - doubt
+        most = keys[order[a]] + doubt if keys[order[a]] + doubt > most else most
+        high[a] = most
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def rank_rows(
     products: NDArray[np.float32],
     words: Words,
@@ -189,7 +198,6 @@ def rank_rows(
     sorted_words = np.empty(n_words, np.int32)
     low = np.empty(n_words, np.float64)
     high = np.empty(n_words, np.float64)
-    largest = lengths.max()
     for i in range(n_rows):
         scores = products[i]
         _group_tops(scores, half_norms, top)
@@ -210,27 +218,27 @@ def rank_rows(
         certain = LOWEST
         length = np.sqrt(np.float64(row_norms[i]))
         if n < n_words:
-            # No word that is longer can precede the limit.
-            away = np.sqrt(max(row_norms[i] - 2.0 * limit, 0.0))
-            longest = error.reach * (length + away) + 4 * np.sqrt(error.least)
-            longest = longest if longest < largest else largest
-            certain = np.float32(limit + 2 * _error(length, longest, error))
-        # Between which limits each score is, the upper one of it and all after it.
+            longest = longest_near(length, float(limit), error)
+            certain = np.float32(limit + 2 * error_of(length, longest, error))
+        most = np.float32(0)
         for a in range(n):
             word = found[order[a]]
             sorted_words[a] = word
-            doubt = _error(length, lengths[word], error)
-            low[a] = keys[order[a]] - doubt
-            high[a] = keys[order[a]] + doubt
-        for a in range(n - 2, -1, -1):
-            high[a] = high[a] if high[a] > high[a + 1] else high[a + 1]
+            most = lengths[word] if lengths[word] > most else most
+        twice = 2 * error_of(length, float(most), error)
+        has_limits = False
         a = 0
         while a < n and a < n_ranked:
             b = a + 1
-            least = low[a]
-            while b < n and least <= high[b]:
-                least = low[b] if low[b] < least else least
-                b += 1
+            # In doubt by the error of the longest word: each word's own may leave less in doubt.
+            if not has_limits and b < n and keys[order[a]] - keys[order[b]] <= twice:
+                _write_limits(keys, order[:n], sorted_words, lengths, length, error, low, high)
+                has_limits = True
+            if has_limits:
+                least = low[a]
+                while b < n and least <= high[b]:
+                    least = low[b] if low[b] < least else least
+                    b += 1
             if b - a > 1:
                 _settle_run(exact_rows[i], exact_words, sorted_words[a:b])
             # A run is certain as a whole or not at all: a word below the limit might be in it.

@@ -35,6 +35,56 @@ class Rows(NamedTuple):
     error: NDArray[np.float32]
 
 
+class ScoreError(NamedTuple):
+    """The error of a score: relative (‖x‖ ‖c‖ + ‖c‖²) + far ‖x‖² + least."""
+
+    relative: float
+    far: float
+    least: float
+    reach: float
+    """A word longer than this times (‖x‖ + d) is farther than d from x: see ``search``."""
+    largest: float
+    """The largest norm of a word."""
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def error_of(length: float, word_length: float, error: ScoreError) -> Any:
+    """Return the error of a score, from the norms of the row and of the word."""
+    # The factor covers the roundings of this bound and of the norms.
+    size = (length + word_length) * word_length
+    return 1.0001 * (error.relative * size + error.far * length * length + error.least)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def longest_near(length: float, score: float, error: ScoreError) -> Any:
+    """Return how long a word can be that comes as near to a row as this score."""
+    squared = length * length - 2 * score
+    away = np.sqrt(squared if squared > 0 else 0.0)
+    # Squares may have been too small for float32.
+    longest = error.reach * (length + away) + 4 * np.sqrt(error.least)
+    return longest if longest < error.largest else error.largest
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def write_errors(
+    norms: NDArray[np.float32],
+    best: NDArray[np.float32],
+    error: ScoreError,
+    widening: float,
+    out: NDArray[np.float32],
+    margin: NDArray[np.float32],
+) -> None:
+    """Write the errors of scores near the best of each row, and of bounds of them.
+
+    ``norms`` are squared; ``widening`` is the error of a bound relative to ‖x‖ ‖c‖ + ‖c‖².
+    """
+    for i in range(len(norms)):
+        length = np.sqrt(np.float64(norms[i]))
+        longest = longest_near(length, best[i], error)
+        out[i] = error_of(length, longest, error)
+        margin[i] = 2 * out[i] + 1.0001 * widening * (length + longest) * longest
+
+
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def scan_best_two(
     scores: NDArray[np.float32],

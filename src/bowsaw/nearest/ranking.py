@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.nearest._ranking_kernel import ScoreError, rank_rows
+from bowsaw.nearest._ranking_kernel import rank_rows
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
@@ -57,7 +57,6 @@ def ranked_words(
     columns = np.ascontiguousarray(search.words.T)
     n_rows = int(np.clip(SCORES_BYTES // (4 * n_words), 8, 1024))
     lengths = np.sqrt(2.0 * search.half_norms)
-    error = ScoreError(search.score_error, search.far_error, search.least_error, search.reach)
     products = Scratch()
 
     def rank(limits: tuple[int, int]) -> int:
@@ -69,7 +68,14 @@ def ranked_words(
             np.dot(centred[part], columns, out=scores)
             lists = out[limits[0] + begin : limits[0] + part.stop]
             rank_rows(
-                scores, search.arrays, lengths, rows[part], norms[part], error, n_groups, lists
+                scores,
+                search.arrays,
+                lengths,
+                rows[part],
+                norms[part],
+                search.error,
+                n_groups,
+                lists,
             )
         return len(rows)
 

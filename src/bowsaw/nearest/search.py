@@ -52,12 +52,14 @@ from bowsaw.errors import DataError
 from bowsaw.nearest._search_kernel import (
     LOWEST,
     Rows,
+    ScoreError,
     Words,
     scan_best_two,
     scan_bounds,
     score_guess,
     settle,
     squared_norms,
+    write_errors,
 )
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
@@ -92,10 +94,12 @@ class WordSearch:
         self.half_norms = (norms / 2).astype(np.float32)
         self.arrays = Words(self.words, self.half_norms, self.exact_words)
         self.score_error = _rounding(n_dims + 6)
-        # The proof takes the error for a small share of the score.
-        self.reach = 1 + 8 * np.sqrt(self.score_error) if self.score_error < 0.01 else np.inf
         self.far_error = (n_dims + 6) * 2.0**-52
         self.least_error = (n_dims + 6) * SMALLEST
+        # The proof takes the error for a small share of the score.
+        reach = 1 + 8 * np.sqrt(self.score_error) if self.score_error < 0.01 else np.inf
+        errors = (self.score_error, self.far_error, self.least_error)
+        self.error = ScoreError(*errors, float(reach), self.largest)
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
         self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
         self._product, self._bounded = Scratch(), Scratch()
@@ -178,39 +182,6 @@ class WordSearch:
         check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         return centred, norms
 
-    def score_errors(self, norms: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a bound of the error of any score of rows, from the squares of their norms."""
-        error = np.empty_like(norms)
-        self._write_errors(norms, np.float32(self.largest), error)
-        return error
-
-    def _longest(
-        self, norms: NDArray[np.float32], best: NDArray[np.float32]
-    ) -> NDArray[np.float32] | np.float32:
-        """Return how long a word can be that is as near as the one of the best score."""
-        if not np.isfinite(self.reach):
-            return np.float32(self.largest)
-        longest: NDArray[np.float32] = np.sqrt(np.maximum(norms - 2 * best, 0))
-        longest += np.sqrt(norms)
-        longest *= np.float32(self.reach)
-        # Squares may have been too small for float32.
-        longest += np.float32(4 * np.sqrt(self.least_error))
-        np.minimum(longest, np.float32(self.largest), out=longest)
-        return longest
-
-    def _write_errors(
-        self,
-        norms: NDArray[np.float32],
-        longest: NDArray[np.float32] | np.float32,
-        error: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        """Write the errors of the scores of rows and words of this length; return their size."""
-        size = np.sqrt(norms) * longest + longest * longest
-        np.multiply(size, np.float32(self.score_error), out=error)
-        error += np.float32(self.least_error)
-        error += norms * np.float32(self.far_error)
-        return size
-
     def _scan_all(
         self,
         rows: Rows,
@@ -223,7 +194,7 @@ class WordSearch:
         for first, scores in self._tiles(self.words, rows.centred):
             half = self.half_norms[first : first + len(scores)]
             scan_best_two(scores, half, first, best, second, code)
-        self._write_errors(norms, self._longest(norms, best), rows.error)
+        write_errors(norms, best, self.error, 0.0, rows.error, np.empty_like(best))
         settle(rows, self.arrays, best, second, code)
 
     def _scan_some(
@@ -244,9 +215,7 @@ class WordSearch:
                 else:
                     code[:] = guess
                 score_guess(rows, self.arrays, best, code)
-                size = self._write_errors(norms, self._longest(norms, best), rows.error)
-                np.multiply(size, np.float32(self.bound_error), out=margin)
-                margin += 2 * rows.error
+                write_errors(norms, best, self.error, self.bound_error, rows.error, margin)
             scan_bounds(bounds, first, rows, self.arrays, margin, best, code)
 
     def _tiles(
