@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
+from tests.nearest.test_search import NAMED, float32
 
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
@@ -88,6 +89,13 @@ def test_ties_are_settled_as_in_python(tmp_path_factory, shape, origin, size, se
     words = (size * (rng.integers(-2, 3, (n_words, n_dims)) + origin)).astype(np.float32)
     rows = (size * (rng.integers(-2, 3, (n_rows, n_dims)) / 2 + origin)).astype(np.float32)
     path = tmp_path_factory.mktemp("ties") / "g.onnx"
+    write_onnx(bs.Codebook(words), path)
+    assert runner(path)(rows)["codes"].tolist() == nearest_words(bs.Bags(rows), words).tolist()
+
+
+@pytest.mark.parametrize("family", ["one giant", "some giants", "words of all sizes"])
+def test_words_far_from_all_others_change_no_code(path, family):
+    rows, words = (float32(array) for array in NAMED[family](np.random.default_rng(0)))
     write_onnx(bs.Codebook(words), path)
     assert runner(path)(rows)["codes"].tolist() == nearest_words(bs.Bags(rows), words).tolist()
 

@@ -226,7 +226,7 @@ def test_the_error_of_a_score_is_within_its_bound():
     exact_words = words.astype(np.float64) - search.centre
     exact = exact_rows @ exact_words.T - (exact_words**2).sum(axis=1) / 2
     size = np.linalg.norm(exact_rows, axis=1) * search.largest + search.largest**2
-    assert (np.abs(scores - exact) <= search.score_error * size[:, None]).all()
+    assert (np.abs(scores - exact) <= search.error.relative * size[:, None]).all()
 
 
 @pytest.fixture

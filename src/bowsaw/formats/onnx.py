@@ -173,12 +173,16 @@ def _hard(graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch)
 
     # How far rounding may have moved a score: see bowsaw.nearest.search.
     norms = add("ReduceSumSquare", centred, across, keepdims=1)
-    size = add("Mul", add("Sqrt", norms), number(search.largest))
-    size = add("Add", size, number(search.largest**2))
-    error = add("Mul", size, number(search.score_error))
-    error = add("Add", error, number(search.least_error))
-    error = add("Add", error, add("Mul", norms, number(search.far_error)))
+    bound = search.error
     best = add("ReduceMax", scores, across, keepdims=1)
+    length = add("Sqrt", norms)
+    away = add("Sqrt", add("Relu", add("Sub", norms, add("Mul", best, number(2)))))
+    longest = add("Mul", add("Add", length, away), number(min(bound.reach, 1e30)))
+    longest = add("Add", longest, number(4 * np.sqrt(bound.least)))
+    longest = add("Min", longest, number(bound.largest))
+    size = add("Mul", add("Add", length, longest), longest)
+    error = add("Add", add("Mul", size, number(bound.relative)), number(bound.least))
+    error = add("Add", error, add("Mul", norms, number(bound.far)))
     limit = add("Sub", best, add("Mul", error, number(2)))
 
     pairs = add("NonZero", add("GreaterOrEqual", scores, limit))

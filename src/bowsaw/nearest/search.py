@@ -93,13 +93,11 @@ class WordSearch:
         check_size("words", self.largest)
         self.half_norms = (norms / 2).astype(np.float32)
         self.arrays = Words(self.words, self.half_norms, self.exact_words)
-        self.score_error = _rounding(n_dims + 6)
-        self.far_error = (n_dims + 6) * 2.0**-52
-        self.least_error = (n_dims + 6) * SMALLEST
+        relative = _rounding(n_dims + 6)
         # The proof takes the error for a small share of the score.
-        reach = 1 + 8 * np.sqrt(self.score_error) if self.score_error < 0.01 else np.inf
-        errors = (self.score_error, self.far_error, self.least_error)
-        self.error = ScoreError(*errors, float(reach), self.largest)
+        reach = float(1 + 8 * np.sqrt(relative)) if relative < 0.01 else np.inf
+        absolute = ((n_dims + 6) * 2.0**-52, (n_dims + 6) * SMALLEST)
+        self.error = ScoreError(relative, *absolute, reach, self.largest)
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
         self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
         self._product, self._bounded = Scratch(), Scratch()
