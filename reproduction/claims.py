@@ -1,31 +1,43 @@
 """The claims of the paper, each with a verdict from the records of a run.
 
 The cells and probes of a run are the only input. The method as published (``paper``) decides; ours
-(``refinement``) is shown beside it. The paper does not say whether its histograms were
-square-rooted, so both mappings decide where both were measured, and a claim that holds for one of
-them holds partly. Answers compare means over the splits; significance is shown beside them: the
-corrected resampled t-test, two-sided, with Holm's correction over the sizes of a panel. A claim is
-answered on the panels that are in the records, or "not measured".
+(``refinement``) is shown beside it. A claim is *supported*, *contradicted* or *not shown*, and the
+interval of a difference decides, not its mean.
+
+**Parts.** A claim is about one or several numbers, its parts, each of which is above a limit if the
+claim is true. The interval of a part is that of the corrected resampled t-test
+(:func:`bowsaw.evaluation.paired_test`, two-sided): per split the mean over panels and sizes, per
+set of images one test, and the sets, which share no image, pooled. The paper does not say whether
+its histograms were square-rooted: where both mappings were measured and their verdicts differ, the
+claim is not shown.
+
+**Error.** The probability of a wrong verdict is at most ``LEVEL`` per claim. Of k parts, intervals
+have the level 1 − ``LEVEL``/k (Bonferroni) where one part is enough for a verdict, and 1 −
+``LEVEL`` where all parts must agree. ``reproduction/tests/test_simulations.py`` simulates every
+rule without a difference and with a stated one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, pairwise
 from statistics import mean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from bowsaw.comparison import Run
-from bowsaw.evaluation import holm, paired_test
+from bowsaw.evaluation import paired_test, pooled
 from bowsaw.formatting import format_signed
 
 # -- verdicts and how their numbers are written ------------------------------------------------
 
-Answer = Literal["yes", "no", "partly", "not measured"]
+Answer = Literal["supported", "contradicted", "not shown", "not measured"]
+
+LEVEL = 0.05
+"""Probability of a wrong verdict that a claim may have."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +57,61 @@ class Verdict:
     rows: list[list[str]]
 
 
-def together(answers: Iterable[Answer]) -> Answer:
-    """Return the answer of several cases: theirs where all measured ones agree, else partly."""
+class Part(NamedTuple):
+    """A number that is above ``limit`` if the claim is true.
+
+    ``interval`` returns its ends for a level; None where the records have no interval, such as a
+    single split.
+    """
+
+    name: str
+    value: float
+    interval: Callable[[float], tuple[float, float]] | None
+    limit: float = 0.0
+
+    def side(self, n_parts: int = 1) -> int:
+        """Return 1 if the interval is above the limit, −1 if it is below, else 0."""
+        if self.interval is None:
+            return 0
+        # Without the last bits: they must not decide.
+        low, high = (round(end - self.limit, 9) for end in self.interval(1 - LEVEL / n_parts))
+        return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def all_hold(parts: Sequence[Part]) -> Answer:
+    """Answer a claim of which every part must hold: one that does not contradicts it."""
+    if not parts:
+        return "not measured"
+    if any(part.side(len(parts)) < 0 for part in parts):
+        return "contradicted"
+    return "supported" if all(part.side() > 0 for part in parts) else "not shown"
+
+
+def some_hold(parts: Sequence[Part]) -> Answer:
+    """Answer a claim that holds in certain cases: one supports it, all must contradict it."""
+    if not parts:
+        return "not measured"
+    if any(part.side(len(parts)) > 0 for part in parts):
+        return "supported"
+    return "contradicted" if all(part.side() < 0 for part in parts) else "not shown"
+
+
+def both_occur(parts: Sequence[Part]) -> Answer:
+    """Answer a claim that parts lie on both sides: all of them on one side contradict it."""
+    if not parts:
+        return "not measured"
+    if {1, -1} <= {part.side(len(parts)) for part in parts}:
+        return "supported"
+    one_side = {part.side() for part in parts} in ({1}, {-1})
+    return "contradicted" if one_side else "not shown"
+
+
+def agreed(answers: Iterable[Answer]) -> Answer:
+    """Return the answer that all measured cases have, else that nothing is shown."""
     different = set(answers) - {"not measured"}
     if not different:
         return "not measured"
-    return different.pop() if len(different) == 1 else "partly"
+    return different.pop() if len(different) == 1 else "not shown"
 
 
 def share(value: float | None) -> str:
@@ -75,17 +136,35 @@ def signed(value: float | None) -> str:
     return "—" if value is None else format_signed(value)
 
 
-def chance(p: float | None) -> str:
-    """Return a p value as text."""
-    if p is None:
-        return "—"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def listed(names: Iterable[str]) -> str:
     """Return names joined as in a sentence."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def written(parts: Sequence[Part], most: int = 3) -> str:
+    """Return parts with their intervals; of more than ``most``, the largest and the smallest."""
+    shown = list(parts)
+    if len(parts) > most:
+        shown = [max(parts, key=_above), min(parts, key=_above)]
+    sentences = []
+    for part in shown:
+        text = f"{part.name} {signed(part.value)}"
+        if part.interval is None:
+            text += " (no interval)"
+        else:
+            ends = part.interval(1 - LEVEL)
+            text += f" ({signed(ends[0])} to {signed(ends[1])})"
+        sentences.append(text)
+    if len(parts) > most:
+        n_above, n_below = (sum(part.side() == side for part in parts) for side in (1, -1))
+        limit = f"{parts[0].limit:g}"
+        sentences.append(f"of {len(parts)} intervals {n_above} above {limit}, {n_below} below")
+    return "; ".join(sentences)
+
+
+def _above(part: Part) -> float:
+    return part.value - part.limit
 
 
 # -- methods side by side ----------------------------------------------------------------------
@@ -101,31 +180,35 @@ PANELS: tuple[Panel, ...] = tuple(
 )
 """The panels of the paper's figure."""
 
-LEVEL = 0.05
-"""Below this a p value counts as significant."""
-
 Splits = Mapping[int, float]
-"""An accuracy for each split."""
+"""A number for each split."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods at one size of a panel: mean accuracies over the splits that both have.
+    """Two accuracies at one place, on the splits that both have.
 
-    ``p`` is two-sided and corrected by Holm over the sizes of the panel; None for a single split.
+    ``name`` is what is compared; ``images`` are those that had a part in the model, and those that
+    tested it.
     """
 
+    name: str
     panel: Panel
     size: int
-    first: float
-    second: float
-    n_splits: int
-    p: float | None
+    first: Splits
+    second: Splits
+    images: tuple[int, int]
+
+    @property
+    def differences(self) -> dict[int, float]:
+        """By how much the first is better, by split."""
+        both = self.first.keys() & self.second.keys()
+        return {split: self.first[split] - self.second[split] for split in sorted(both)}
 
     @property
     def difference(self) -> float:
-        """By how much the first is better, without the last bits: they must not decide."""
-        return round(self.first - self.second, 9)
+        """By how much the first is better, as a mean over the splits."""
+        return mean(self.differences.values())
 
 
 class Accuracies:
@@ -148,68 +231,56 @@ class Accuracies:
         known = {panel: i for i, panel in enumerate(PANELS)}
         return sorted(self._images, key=lambda panel: (known.get(panel, len(known)), panel))
 
-    def sizes(self, panel: Panel, method: str) -> list[int]:
-        """Return the sizes of a method that are smaller than the full codebook, rising."""
-        return sorted(
-            size for (p, m, size) in self._found if (p, m) == (panel, method) and size < panel[2]
-        )
+    def pairs(self, first: str, second: str, coding: str | None = None) -> list[Pair]:
+        """Compare two methods wherever both were measured on the same splits.
 
-    def splits(self, panel: Panel, method: str, size: int) -> Splits:
-        """Return the accuracy of each split; all words have one size only."""
-        return self._found.get((panel, method, panel[2] if method == "full" else size), {})
-
-    def pairs(self, first: str, second: str) -> list[Pair]:
-        """Compare two methods wherever both were measured on the same splits."""
+        With ``coding``, the second method is that of the same set, words and size in this coding.
+        """
+        name = f"{TITLES[first]} − {TITLES[second]}"
+        if coding is not None:
+            name = f"{TITLES[first]}: soft − {coding}"
         found = []
-        for panel in self.panels:
-            sizes = self.sizes(panel, first)
-            sides = [[self.splits(panel, m, size) for size in sizes] for m in (first, second)]
-            found += self.corrected(panel, sizes, *sides)
-        return found
-
-    def corrected(
-        self, panel: Panel, sizes: Iterable[int], first: Iterable[Splits], second: Iterable[Splits]
-    ) -> list[Pair]:
-        """Compare two methods at each size of a panel, with p values corrected for their number."""
-        every = map(partial(self.pair, panel), sizes, first, second)
-        return corrected([pair for pair in every if pair is not None])
-
-    def pair(self, panel: Panel, size: int, first: Splits, second: Splits) -> Pair | None:
-        """Compare accuracies on the splits that both have; None where there is none."""
-        both = sorted(first.keys() & second.keys())
-        if not both:
-            return None
-        ours, theirs = ([side[i] for i in both] for side in (first, second))
-        p = None
-        if len(both) > 1:
-            p = paired_test(ours, theirs, *self._images[panel]).p
-        return Pair(panel, size, mean(ours), mean(theirs), len(both), p)
+        places = sorted((p, size) for p, method, size in self._found if method == first)
+        for panel, size in places:
+            other = panel if coding is None else (panel[0], coding, panel[2])
+            if size < panel[2] and (coding is None or other != panel):
+                ours = self._found[panel, first, size]
+                theirs = self._found.get(
+                    (other, second, panel[2] if second == "full" else size), {}
+                )
+                if ours.keys() & theirs.keys():
+                    found.append(Pair(name, panel, size, ours, theirs, self._images[panel]))
+        order = {panel: place for place, panel in enumerate(self.panels)}
+        return sorted(found, key=lambda pair: (order[pair.panel], pair.size))
 
 
-def corrected(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs whose p values allow for there being several of them."""
-    known = [pair.p for pair in pairs if pair.p is not None]
-    values = iter(holm(known).tolist()) if known else iter(())
-    return [pair if pair.p is None else replace(pair, p=next(values)) for pair in pairs]
+def per_split(pairs: Iterable[Pair]) -> dict[str, dict[int, float]]:
+    """Return the mean difference of each set and split, on splits that all pairs of a set have."""
+    groups: dict[str, list[dict[int, float]]] = {}
+    for pair in pairs:
+        groups.setdefault(pair.panel[0], []).append(pair.differences)
+    return {
+        name: {
+            split: mean(gap[split] for gap in gaps)
+            for split in sorted(set.intersection(*(set(gap) for gap in gaps)))
+        }
+        for name, gaps in groups.items()
+    }
 
 
-def by_panel(pairs: Iterable[Pair]) -> list[tuple[Panel, list[Pair]]]:
-    """Return the pairs of each panel together."""
-    return [(panel, list(some)) for panel, some in groupby(pairs, key=lambda pair: pair.panel)]
-
-
-def tally(pairs: Sequence[Pair]) -> str:
-    """Return differences in a phrase: their mean, how many are above 0, how many significant."""
-    n_higher = sum(pair.difference > 0 for pair in pairs)
-    text = f"{signed(mean(pair.difference for pair in pairs))} on average, "
-    text += f"higher in {n_higher} of {len(pairs)}"
-    if all(pair.p is None for pair in pairs):
-        return f"{text} (one split: significance is unknown)"
-    n_up, n_down = (
-        sum(pair.p is not None and pair.p < LEVEL and sign * pair.difference > 0 for pair in pairs)
-        for sign in (1, -1)
-    )
-    return f"{text} (significantly in {n_up}, significantly lower in {n_down})"
+def part_of(
+    name: str, values: Mapping[str, Splits], pairs: Sequence[Pair], limit: float = 0.0
+) -> Part:
+    """Return a part from a number for each set and split."""
+    images = {pair.panel[0]: pair.images for pair in pairs}
+    middle = mean(mean(splits.values()) for splits in values.values())
+    if min(map(len, values.values())) < 2:
+        return Part(name, middle, None, limit)
+    tests = [
+        paired_test(list(splits.values()), [0.0] * len(splits), *images[key])
+        for key, splits in values.items()
+    ]
+    return Part(name, middle, pooled(tests).interval, limit)
 
 
 def named(panel: Panel) -> str:
@@ -217,26 +288,21 @@ def named(panel: Panel) -> str:
     return " ".join(map(str, panel))
 
 
-def scope(pairs: Iterable[Pair]) -> str:
+def scope(pairs: Sequence[Pair]) -> str:
     """Return how many panels and splits an answer is based on, and what is missing."""
-    pairs = list(pairs)
     panels = {pair.panel for pair in pairs}
-    counts = [pair.n_splits for pair in pairs]
+    counts = [len(pair.differences) for pair in pairs]
     splits = "1 split" if max(counts) == 1 else f"{between(counts, str)} splits"
     text = f"{len(panels)} panel{'s' * (len(panels) != 1)}, {splits}."
-    return f"{text} {absent(panels)}".strip()
+    missing = [named(panel) for panel in PANELS if panel not in panels]
+    if pairs[0].panel[1] == "soft" and not {p for p in panels if p[1] == "hard"}:
+        missing = [name for name in missing if " soft " in name]
+    if 0 < len(missing) < len(PANELS):
+        text += f" Not there, of the paper's eight panels: {listed(missing)}."
+    return text
 
 
-def absent(panels: Iterable[Panel]) -> str:
-    """Name the panels of the paper that are not among these; nothing where none of them is."""
-    there = set(panels)
-    missing = [named(panel) for panel in PANELS if panel not in there]
-    if len(missing) in (0, len(PANELS)):
-        return ""
-    return f"Not there, of the paper's eight panels: {listed(missing)}."
-
-
-# -- claims on one method against another ------------------------------------------------------
+# -- claims on accuracies ----------------------------------------------------------------------
 
 TITLES = {
     "paper": "as published",
@@ -246,162 +312,137 @@ TITLES = {
     "full": "all words",
 }
 MAPPINGS = ("sqrt", "raw")
-CALLED = {"sqrt": "square-rooted", "raw": "raw"}
-MAPS = "Where the two kinds of histograms disagree, partly."
+CALLED = {"sqrt": "Square-rooted", "raw": "Raw"}
 COMPARABLE = 0.02
 """Accuracy that a comparable method may lose."""
-CLEAR = 0.01
-"""Accuracy that the best of several cases must gain: the best of many is above 0 by chance."""
-TWO_ORDERS, ONE_ORDER = 100, 10
+TWO_ORDERS = 100
 
 Cells = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A claim on one method against another at the same place, and the rule that answers it."""
+    """A claim on accuracies.
+
+    ``pairs`` compares the method that decides, or ours; ``parts`` turns pairs into numbers, and
+    ``decide`` these into an answer, as ``rule`` says in words.
+    """
 
     id: str
     claim: str
     where: str
-    first: str
-    second: str
-    decide: Callable[[Sequence[Pair]], Answer]
-    describe: Callable[[Sequence[Pair]], str]
+    pairs: Callable[[Accuracies, str], list[Pair]]
+    parts: Callable[[Sequence[Pair]], list[Part]]
+    decide: Callable[[Sequence[Part]], Answer]
     rule: str
     ours_beside: bool = True
 
     def judge(self, cells: Cells) -> Verdict:
         found = {name: Accuracies(cells, name) for name in MAPPINGS}
-        pairs = {name: found[name].pairs(self.first, self.second) for name in MAPPINGS}
-        chief, other = MAPPINGS if pairs["sqrt"] else MAPPINGS[::-1]
-        names = f"{TITLES[self.first]} minus {TITLES[self.second]}"
-        header = ["set", "coding", "full words", "words", TITLES[self.first], TITLES[self.second]]
-        header += ["difference", "p (Holm)", f"{CALLED[other]}: difference"]
-        ours: list[Pair] = []
-        if self.ours_beside:
-            ours = found[chief].pairs("refinement", self.second)
-            header += [TITLES["refinement"], "difference"]
-        text = f"The records hold no cell of both methods ({names}) on the same split. "
-        if pairs[chief]:
-            text = f"{names[0].upper()}{names[1:]}. "
+        pairs = {name: self.pairs(found[name], "paper") for name in MAPPINGS}
+        parts = {name: self.parts(pairs[name]) for name in MAPPINGS}
+        chief, other = MAPPINGS if parts["sqrt"] else MAPPINGS[::-1]
+        text = "The records hold no cells to compare. "
+        if parts[chief]:
+            text = "Intervals are of 95 %, from the splits. "
         for name in (chief, other):
-            if pairs[name]:
-                text += f"{CALLED[name].capitalize()} histograms say {self.decide(pairs[name])}: "
-                text += f"{tally(pairs[name])}. {self.describe(pairs[name])}"
-        if ours and pairs[chief]:
-            text += f"Of {TITLES['refinement']}, {CALLED[chief]} histograms say "
-            text += f"{self.decide(ours)}: {tally(ours)}. "
-        if pairs[chief]:
+            if parts[name]:
+                text += f"{CALLED[name]} histograms: {self.decide(parts[name])}; "
+                text += f"{written(parts[name])}. "
+        shown = list(pairs[chief])
+        if self.ours_beside and parts[chief]:
+            beside = self.pairs(found[chief], "refinement")
+            ours = self.parts(beside)
+            if ours:
+                text += f"Of {TITLES['refinement']}: {self.decide(ours)}; {written(ours)}. "
+                shown += beside
+        if parts[chief]:
             text += f"Measured: {scope(pairs[chief])} "
-        raw, beside = ({(p.panel, p.size): p for p in side} for side in (pairs[other], ours))
+        header = ["set", "coding", "full words", "words", "compared", "first", "second"]
+        header += ["difference", "ahead in", f"{CALLED[other].lower()}: difference"]
+        there = {(p.name, p.panel, p.size): p.difference for p in pairs[other]}
         rows = []
-        for pair in pairs[chief]:
-            row = [*map(str, pair.panel), str(pair.size), share(pair.first), share(pair.second)]
-            there, own = (side.get((pair.panel, pair.size)) for side in (raw, beside))
-            row += [signed(pair.difference), chance(pair.p)]
-            row.append(signed(there.difference if there else None))
-            if self.ours_beside:
-                row += [share(own.first), signed(own.difference)] if own else ["—", "—"]
-            rows.append(row)
-        answer = together(self.decide(side) for side in pairs.values() if side)
-        summary = f"{text}Rule: {self.rule} {MAPS}"
+        for pair in shown if parts[chief] else ():
+            gaps = pair.differences
+            means = [mean(side[i] for i in gaps) for side in (pair.first, pair.second)]
+            row = [*map(str, pair.panel), str(pair.size), pair.name, *map(share, means)]
+            ahead = f"{sum(gap > 0 for gap in gaps.values())} of {len(gaps)}"
+            row += [signed(pair.difference), ahead]
+            rows.append([*row, signed(there.get((pair.name, pair.panel, pair.size)))])
+        answer = agreed(self.decide(side) for side in parts.values())
+        summary = f"{text}Rule: {self.rule} Where the two kinds of histograms disagree, not shown."
         return Verdict(self.id, self.claim, self.where, answer, summary, header, rows)
 
 
-# -- the rules ---------------------------------------------------------------------------------
+def _against(second: str, pairs_of: Accuracies, method: str) -> list[Pair]:
+    return pairs_of.pairs(method, second)
 
 
-def gaps(pairs: Iterable[Pair]) -> tuple[float, float] | None:
-    """Return the mean difference from the smallest and from the largest full codebook.
+def _average(pairs: Sequence[Pair], limit: float = 0.0) -> list[Part]:
+    return [part_of("mean", per_split(pairs), pairs, limit)] if pairs else []
 
-    At the sizes of a set and coding that both have; None where there is no such place.
+
+def _from_largest(pairs: Sequence[Pair], name: str) -> list[Part]:
+    """Return the mean difference from the largest full codebook minus that from the smallest.
+
+    At the sizes of a set and coding that both have.
     """
-    places: dict[tuple[str, str, int], dict[int, float]] = {}
+    places: dict[tuple[str, str, int], dict[int, Pair]] = {}
     for pair in pairs:
-        name, coding, n_words = pair.panel
-        places.setdefault((name, coding, pair.size), {})[n_words] = pair.difference
+        places.setdefault((*pair.panel[:2], pair.size), {})[pair.panel[2]] = pair
     several = [place for place in places.values() if len(place) > 1]
     if not several:
-        return None
-    return mean(p[min(p)] for p in several), mean(p[max(p)] for p in several)
+        return []
+    large, small = (per_split(place[end(place)] for place in several) for end in (max, min))
+    values = {
+        key: {i: large[key][i] - small[key][i] for i in large[key] if i in small[key]}
+        for key in large
+    }
+    return [part_of(name, values, pairs)]
 
 
-def _better(pairs: Sequence[Pair]) -> Answer:
-    share_higher = mean(pair.difference > 0 for pair in pairs)
-    if share_higher <= 0.5:
-        return "no"
-    gap = gaps(pairs)
-    most_from_large = gap is None or gap[1] > gap[0]
-    return "yes" if share_higher == 1 and most_from_large else "partly"
+def _better(pairs: Sequence[Pair]) -> list[Part]:
+    more = "from the largest minus from the smallest full codebook"
+    return _average(pairs) + _from_largest(pairs, more)
 
 
-def _describe_gaps(pairs: Sequence[Pair]) -> str:
-    gap = gaps(pairs)
-    if gap is None:
-        return "There is one full codebook only, so where it gains most is unknown. "
-    return (
-        f"From the largest full codebook {signed(gap[1])}, from the smallest {signed(gap[0])} "
-        "at the same sizes. "
-    )
+def _hundredth(pairs: Sequence[Pair]) -> list[Part]:
+    """Return a part per panel: its largest size of at most 1/100 of the full codebook."""
+    best: dict[Panel, Pair] = {}
+    for pair in pairs:
+        if pair.size * TWO_ORDERS <= pair.panel[2]:
+            best[pair.panel] = max(pair, best.get(pair.panel, pair), key=lambda one: one.size)
+    return [
+        part_of(f"{named(panel)} with {pair.size} words", per_split([pair]), [pair])
+        for panel, pair in best.items()
+    ]
 
 
-def _comparable(pairs: Sequence[Pair]) -> Answer:
-    near = mean(pair.difference >= -COMPARABLE for pair in pairs)
-    return "yes" if near == 1 else "partly" if near >= 0.5 else "no"
+def _by_size(pairs: Sequence[Pair]) -> list[Part]:
+    sizes = {size: [p for p in pairs if p.size == size] for size in sorted({p.size for p in pairs})}
+    return [part_of(f"{size} words", per_split(some), some) for size, some in sizes.items()]
 
 
-def _describe_near(pairs: Sequence[Pair]) -> str:
-    n_near = sum(pair.difference >= -COMPARABLE for pair in pairs)
-    return (
-        f"Within {COMPARABLE} or better in {n_near} of {len(pairs)}, coding with the kept words "
-        "alone where Fulkerson's merging codes with all. "
-    )
+def _both_gains(found: Accuracies, method: str) -> list[Pair]:
+    methods = ("paper", "bottleneck") if method == "paper" else (method,)
+    return [pair for name in methods for pair in found.pairs(name, "full")]
 
 
-def _at_most(pairs: Iterable[Pair], orders: int) -> list[Pair]:
-    return [pair for pair in pairs if pair.size * orders <= pair.panel[2]]
+def _larger(pairs: Sequence[Pair]) -> list[Part]:
+    names = dict.fromkeys(pair.name for pair in pairs)
+    some = (([p for p in pairs if p.name == name], name) for name in names)
+    return [part for one, name in some for part in _from_largest(one, name)]
 
 
-def _smaller(pairs: Sequence[Pair]) -> Answer:
-    tiny, small = (_at_most(pairs, orders) for orders in (TWO_ORDERS, ONE_ORDER))
-    if any(pair.difference >= CLEAR for pair in tiny):
-        return "yes"
-    if any(pair.difference > 0 for pair in tiny + small):
-        return "partly"
-    return "no" if tiny else "not measured"
+def _codings(found: Accuracies, method: str) -> list[Pair]:
+    return found.pairs(method, method, coding="hard")
 
 
-def _describe_smaller(pairs: Sequence[Pair]) -> str:
-    tiny = _at_most(pairs, TWO_ORDERS)
-    if not tiny:
-        return f"No size is {TWO_ORDERS} times smaller than its full codebook. "
-    return (
-        f"With {TWO_ORDERS} times fewer words or fewer still, better than all words in "
-        f"{_best_case(tiny, 'with {} words')}"
-    )
-
-
-def _merging(pairs: Sequence[Pair]) -> Answer:
-    clear = mean(any(p.difference >= CLEAR for p in some) for _, some in by_panel(pairs))
-    if clear > 0.5:
-        return "yes"
-    return "partly" if any(pair.difference > 0 for pair in pairs) else "no"
-
-
-def _describe_merging(pairs: Sequence[Pair]) -> str:
-    return f"Better than all words at some size in {_best_case(pairs, 'merged into {}')}"
-
-
-def _best_case(pairs: Sequence[Pair], how: str) -> str:
-    panels = by_panel(pairs)
-    n_better = sum(any(pair.difference > 0 for pair in some) for _, some in panels)
-    best = max(pairs, key=lambda pair: pair.difference)
-    return (
-        f"{n_better} of {len(panels)} panels; the best case is {named(best.panel)} "
-        f"{how.format(best.size)}: {share(best.first)} against {share(best.second)} "
-        f"(p {chance(best.p)}). "
-    )
+def _by_panel(pairs: Sequence[Pair]) -> list[Part]:
+    panels = {pair.panel: [p for p in pairs if p.panel == pair.panel] for pair in pairs}
+    return [
+        part_of(f"{panel[0]} {panel[2]}", per_split(some), some) for panel, some in panels.items()
+    ]
 
 
 CLAIMS = (
@@ -410,193 +451,72 @@ CLAIMS = (
         "Pruning by annealing is better than keeping the words of most mutual information "
         "(Yang et al. 2007), and most so from the 5000-word codebook.",
         "Section 4.1, Discussion, and Section 5",
-        "paper",
-        "presence",
+        partial(_against, "presence"),
         _better,
-        _describe_gaps,
-        "yes when the mean over splits is higher at every size of every panel and the difference "
-        "is larger from the largest full codebook than from the smallest; no when it is higher in "
-        "half of these places or fewer; else partly.",
+        all_hold,
+        "supported when the 95 % intervals of the mean difference and of the difference from the "
+        "largest full codebook minus that from the smallest are both above 0; contradicted when "
+        "one interval (corrected for their number) is below 0; else not shown.",
     ),
     _Claim(
         "comparable-to-fulkerson",
         "It is comparable to merging words by the information bottleneck (Fulkerson et al. 2008).",
         "Section 4.1, Discussion, and Section 5",
-        "paper",
-        "bottleneck",
-        _comparable,
-        _describe_near,
-        f"yes when the mean over splits is lower by at most {COMPARABLE} at every size of every "
-        "panel; partly when in half of these places or more; else no.",
+        partial(_against, "bottleneck"),
+        partial(_average, limit=-COMPARABLE),
+        all_hold,
+        f"supported when the 95 % interval of the mean difference is above −{COMPARABLE}; "
+        "contradicted when it is below; else not shown.",
     ),
     _Claim(
         "smaller-and-better",
         "In certain cases the codebook shrinks by two orders of magnitude while accuracy rises.",
         "Section 4.1, Discussion",
-        "paper",
-        "full",
-        _smaller,
-        _describe_smaller,
-        f"yes when in some panel a size of at most 1/{TWO_ORDERS} of the full codebook is better "
-        f"than all words by {CLEAR} or more, as means over splits; partly when one is by less, or "
-        f"one of at most 1/{ONE_ORDER} is; else no.",
+        partial(_against, "full"),
+        _hundredth,
+        some_hold,
+        f"the largest size of at most 1/{TWO_ORDERS} of the full codebook, panel by panel, minus "
+        "all words; supported when one interval (corrected for the number of panels) is above 0; "
+        "contradicted when the 95 % intervals of all panels are below 0; else not shown.",
     ),
     _Claim(
         "merging-better-than-full",
         "Merging words instead of discarding them can improve on the full codebook.",
         "Section 4.1, Discussion",
-        "bottleneck",
-        "full",
-        _merging,
-        _describe_merging,
-        f"yes when in more than half of the panels some size is better than all words by {CLEAR} "
-        "or more, as means over splits; partly when in fewer or by less; no when none is better.",
+        lambda found, _: found.pairs("bottleneck", "full"),
+        _by_size,
+        some_hold,
+        "size by size, over all panels; supported when one interval (corrected for the number of "
+        "sizes) is above 0; contradicted when the 95 % intervals of all sizes are below 0; else "
+        "not shown.",
         ours_beside=False,
     ),
-)
-"""The claims on one method against another, by the paper's order."""
-
-
-# -- claims on full codebooks and codings ------------------------------------------------------
-
-SOME = 0.1
-"""Share of the places that a coding must win to count as winning in some cases."""
-
-Comparisons = dict[str, dict[str, list[Pair]]]
-"""Pairs by mapping and method."""
-
-
-def _tallies(pairs: Comparisons, mapping: str, methods: Iterable[str]) -> str:
-    there = [m for m in methods if pairs[mapping][m]]
-    return "; ".join(f"{TITLES[m]} {tally(pairs[mapping][m])}" for m in there)
-
-
-def _compared(
-    cells: Cells,
-    compare: Callable[[Accuracies, str], list[Pair]],
-    methods: Sequence[str],
-    deciders: Sequence[str],
-) -> tuple[Comparisons, str, str, str]:
-    """Return pairs by mapping and method, the mapping that is shown, the other, and what lacks."""
-    found = {name: Accuracies(cells, name) for name in MAPPINGS}
-    pairs = {name: {m: compare(found[name], m) for m in methods} for name in MAPPINGS}
-    chief, other = MAPPINGS if any(pairs["sqrt"][m] for m in deciders) else MAPPINGS[::-1]
-    return pairs, chief, other, f"{absent(found[chief].panels)} ".lstrip()
-
-
-def larger_gain(cells: Cells) -> Verdict:
-    """Judge whether pruning and merging gain more from the larger full codebook."""
-    methods, deciders = ("paper", "bottleneck", "refinement"), ("paper", "bottleneck")
-    gains, chief, other, missing = _compared(cells, _gains, methods, deciders)
-    header = ["set", "coding", "method", "gain from the largest", "gain from the smallest"]
-    header += ["difference", "p (Holm)", f"{CALLED[other]}: difference"]
-    rows = []
-    for method in methods:
-        raw = {pair.panel: pair.difference for pair in gains[other][method]}
-        for pair in gains[chief][method]:
-            row = [*pair.panel[:2], TITLES[method], signed(pair.first), signed(pair.second)]
-            row += [signed(pair.difference), chance(pair.p), signed(raw.get(pair.panel))]
-            rows.append(row)
-    deciding = [[pair for m in deciders for pair in side[m]] for side in gains.values()]
-    text = "The records hold no method at the same sizes from two full codebooks. "
-    if any(deciding):
-        text = "Gain (accuracy minus that of all words, mean over sizes) from the largest full "
-        text += f"codebook minus that from the smallest, {CALLED[chief]} histograms: "
-        text += f"{_tallies(gains, chief, methods)}. "
-        there_too = _tallies(gains, other, methods)
-        if there_too:
-            text += f"{CALLED[other].capitalize()} histograms: {there_too}. "
-        text += missing
-    return Verdict(
+    _Claim(
         "larger-gain",
         "Pruning and merging have more effect when they start from an overcomplete codebook: "
         "5000 words instead of 1000.",
         "Section 4.1, Discussion",
-        together(_all_above(side) for side in deciding if side),
-        f"{text}Rule: yes when the gain of both methods is larger from the largest full codebook "
-        "in every set and coding, as means over splits; no when in none; else partly. "
-        f"{MAPS}",
-        header,
-        rows,
-    )
-
-
-def _all_above(pairs: Sequence[Pair]) -> Answer:
-    higher = mean(pair.difference > 0 for pair in pairs)
-    return "yes" if higher == 1 else "partly" if higher > 0 else "no"
-
-
-def _gains(found: Accuracies, method: str) -> list[Pair]:
-    """Return, for each set and coding, the gain from the largest and from the smallest codebook."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for name, coding, n_words in found.panels:
-        groups.setdefault((name, coding), []).append(n_words)
-    pairs = []
-    for (name, coding), counts in groups.items():
-        large, small = ((name, coding, n) for n in (max(counts), min(counts)))
-        sizes = set(found.sizes(large, method)) & set(found.sizes(small, method))
-        if large == small or not sizes:
-            continue
-        sides = []
-        for panel in (large, small):
-            full = found.splits(panel, "full", 0)
-            by_size = [found.splits(panel, method, size) for size in sizes]
-            whole = sorted(set(full).intersection(*by_size))
-            sides.append({i: mean(one[i] for one in by_size) - full[i] for i in whole})
-        pairs.append(found.pair(large, 0, *sides))
-    return corrected([pair for pair in pairs if pair is not None])
-
-
-def neither_coding(cells: Cells) -> Verdict:
-    """Judge whether hard and soft coding each win somewhere."""
-    methods = ("paper", "refinement", "bottleneck", "full")
-    pairs, chief, other, missing = _compared(cells, _codings, methods, ["paper"])
-    header = ["set", "full words", "words", "method", "soft", "hard", "difference", "p (Holm)"]
-    rows = []
-    for method in methods:
-        for pair in pairs[chief][method]:
-            row = [pair.panel[0], str(pair.panel[2]), str(pair.size), TITLES[method]]
-            row += [share(pair.first), share(pair.second), signed(pair.difference)]
-            rows.append([*row, chance(pair.p)])
-    text = "The records hold no place where the published method has both codings. "
-    if pairs[chief]["paper"]:
-        text = f"Soft minus hard coding, {CALLED[chief]} histograms: "
-        text += f"{_tallies(pairs, chief, methods)}. "
-        if pairs[other]["paper"]:
-            text += f"{CALLED[other].capitalize()} histograms: "
-            text += f"{_tallies(pairs, other, ['paper'])}. "
-        text += missing
-    return Verdict(
+        _both_gains,
+        _larger,
+        all_hold,
+        "the gain (accuracy minus that of all words, mean over sizes) from the largest full "
+        "codebook minus that from the smallest; supported when the 95 % intervals of both methods "
+        "are above 0; contradicted when one (corrected for their number) is below 0; else not "
+        "shown.",
+    ),
+    _Claim(
         "neither-coding",
         "Neither coding dominates: hard and soft coding each do better in certain cases.",
         "Section 4.1, Discussion",
-        together(_each_wins(side["paper"]) for side in pairs.values() if side["paper"]),
-        f"{text}Rule: of the published method, yes when each coding has the higher mean over "
-        f"splits in at least {SOME:.0%} of the places (sets, full codebooks and sizes); partly "
-        f"when one has it in fewer; no when one never has it. {MAPS}",
-        header,
-        rows,
-    )
-
-
-def _each_wins(pairs: Sequence[Pair]) -> Answer:
-    soft = mean(pair.difference > 0 for pair in pairs)
-    hard = mean(pair.difference < 0 for pair in pairs)
-    rarer = min(soft, hard)
-    return "yes" if rarer >= SOME else "partly" if rarer > 0 else "no"
-
-
-def _codings(found: Accuracies, method: str) -> list[Pair]:
-    """Return soft against hard coding at every size of every set and full codebook."""
-    pairs = []
-    for name, coding, n_words in found.panels:
-        if coding != "soft":
-            continue
-        soft, hard = ((name, kind, n_words) for kind in ("soft", "hard"))
-        sizes = [n_words] if method == "full" else found.sizes(soft, method)
-        sides = [[found.splits(panel, method, size) for size in sizes] for panel in (soft, hard)]
-        pairs += found.corrected(soft, sizes, *sides)
-    return pairs
+        _codings,
+        _by_panel,
+        both_occur,
+        "soft minus hard coding, mean over sizes, for each set and full codebook; supported when "
+        "one interval (corrected for their number) is above 0 and another below 0; contradicted "
+        "when all 95 % intervals are on the same side; else not shown.",
+    ),
+)
+"""The claims on accuracies, in the paper's order."""
 
 
 # -- claims that the probes answer -------------------------------------------------------------
@@ -607,6 +527,8 @@ NEAR = 0.01
 """Accuracy that a longer search must gain to count as needed."""
 SETTLED = 0.9
 """Share of the score's rise that must be done for the search to have settled."""
+TIMES = 2.0
+"""A time that is measured again is within this factor."""
 PUBLISHED_WAY = "uniform, nearest-surviving"
 """Eq. 6 as Algorithm 1 uses it here."""
 NO_PROBE = 'The records hold no probe "{}". '
@@ -621,61 +543,82 @@ def _lines(probes: Lines, name: str) -> list[Mapping[str, Any]]:
 
 def few_iterations(probes: Lines) -> Verdict:
     """Judge whether Algorithm 1 needs few steps."""
-    answers: list[Answer] = []
-    rows, sentences = [], []
+    rows: list[list[str]] = []
+    starts: dict[tuple[str, int], dict[str, dict[int, Mapping[str, list[float]]]]] = {}
     for line in _lines(probes, "iterations"):
         for coding, published in line["published_steps"].items():
-            path = sorted(
-                (row for row in line["rows"] if row["coding"] == coding),
-                key=lambda row: int(row["n_steps"]),
-            )
-            accuracy, score = (
-                {row["n_steps"]: mean(row[key]) for row in path} for key in ("accuracy", "score")
-            )
-            if published not in accuracy or 0 not in accuracy:
-                continue
-            at, start = accuracy[published], accuracy[0]
-            longer = [value for n, value in accuracy.items() if n > published]
-            risen, rise = (end - score[0] for end in (score[published], max(score.values())))
-            settled = rise > 0 and round(risen - SETTLED * rise, 9) >= 0
-            gains = at > start and round(max(longer, default=at) - at, 9) <= NEAR
-            answers.append("yes" if settled and gains else "partly" if settled or gains else "no")
-            sentences.append(
-                f"{line['set']} {coding}: {share(start)} at the random start, {share(at)} after "
-                f"the published {published} steps, "
-                + (f"{share(max(longer))} at best after more; " if longer else "no longer search; ")
-                + f"{max(risen, 0.0) / rise if rise > 0 else 0:.0%} of the score's rise done"
-            )
-            for row in path:
+            path = {row["n_steps"]: row for row in line["rows"] if row["coding"] == coding}
+            if published in path and 0 in path:
+                starts.setdefault((coding, published), {})[line["set"]] = path
+            for n_steps in sorted(path):
+                row = path[n_steps]
                 means = [mean(row[key]) for key in ("score", "recoded_score", "accuracy")]
-                cells = [line["set"], coding, str(row["n_steps"]), *map(share, means)]
-                rows.append([*cells, signed(means[-1] - start)])
+                cells = [line["set"], coding, str(n_steps), *map(share, means)]
+                gain = means[-1] - mean(path[0]["accuracy"]) if 0 in path else None
+                rows.append([*cells, signed(gain)])
+    parts = [part for key, paths in starts.items() for part in _search_parts(*key, paths)]
     text = NO_PROBE.format("iterations")
-    if sentences:
-        text = f"Accuracy: {'. '.join(sentences)}. "
+    if parts:
         about = _lines(probes, "iterations")[0]
-        text += (
-            f"Algorithm 1 as published, {about['size']} of {about['full_words']} words, one split, "
-            "a few random starts, square-rooted histograms, words re-encoded. "
+        text = (
+            f"Intervals are of 95 %, from the random starts: {written(parts, most=6)}. Algorithm 1 "
+            f"as published, {about['size']} of {about['full_words']} words, one split, "
+            "square-rooted histograms, words re-encoded. "
         )
     return Verdict(
         "few-iterations",
         "The search does well after relatively few steps: 100 (hard) and 500 (soft).",
         "Section 4.1, Discussion",
-        together(answers),
-        f"{text}Rule: a set and coding passes two tests, that the published number of steps has "
-        f"done {SETTLED:.0%} of the rise of the search's own score, and that its accuracy is above "
-        f"the start's and within {NEAR} of any longer search's; yes when it passes both, partly "
-        "when one, no when none. Of several, their answer where they agree, else partly.",
+        all_hold(parts),
+        f"{text}Rule: for each coding three numbers, as means over the sets: accuracy after the "
+        f"published steps minus that of the start; {NEAR} minus what the longest search gains on "
+        f"it; the rise of the search's own score minus {SETTLED:.0%} of the longest search's. "
+        "Supported when all 95 % intervals are above 0, contradicted when one (corrected for their "
+        "number) is below 0; else, and where no search is longer than the published one, not "
+        "shown.",
         ["set", "coding", "steps", "score", "score, re-encoded", "accuracy", "minus start"],
         rows,
     )
 
 
+def _search_parts(
+    coding: str, published: int, paths: Mapping[str, Mapping[int, Mapping[str, list[float]]]]
+) -> list[Part]:
+    """Return the three parts of one coding; each path has a list of starts per number of steps."""
+
+    def part(name: str, number: Callable[..., float]) -> Part:
+        values = []
+        for path in paths.values():
+            ends = path[0], path[published], path[max(path)]
+            columns = [end[key] for key in ("accuracy", "score") for end in ends]
+            values.append([number(*start) for start in zip(*columns, strict=True)])
+        # Starts are independent: there is no overlap to correct for.
+        tests = [paired_test(one, [0.0] * len(one), 1, 0) for one in values if len(one) > 1]
+        interval = pooled(tests).interval if len(tests) == len(values) else None
+        is_longer = all(max(path) > published for path in paths.values())
+        known = is_longer or name == "accuracy above the start"
+        middle = mean(map(mean, values))
+        return Part(f"{coding}, {name}", middle, interval if known else None)
+
+    return [
+        part("accuracy above the start", lambda a0, a, _a, s0, s, _s: a - a0),
+        part("accuracy near the longest", lambda a0, a, longest, s0, s, _s: NEAR - (longest - a)),
+        part(
+            "score settled",
+            lambda a0, a, _a, s0, s, longest: (s - s0) - SETTLED * (longest - s0),
+        ),
+    ]
+
+
+def hoeffding(value: float, n: int, width: float, level: float) -> tuple[float, float]:
+    """Return the interval of a mean of n independent numbers within a range of this width."""
+    half = width * math.sqrt(math.log(2 / (1 - level)) / (2 * n))
+    return value - half, value + half
+
+
 def error_falls(probes: Lines) -> Verdict:
-    """Judge whether the error of Ψ falls with the descriptors of an image."""
-    answers: list[Answer] = []
-    rows, sentences = [], []
+    """Judge whether Ψ gives the histograms of images with many descriptors."""
+    parts, ends, rows = [], [], []
     for line in _lines(probes, "transfer-error"):
         for (way, n_kept), path in _curves(line["rows"]).items():
             floor = _floor(path)
@@ -684,33 +627,31 @@ def error_falls(probes: Lines) -> Verdict:
                 rows.append([*cells, *(share(row[key]) for key in _PARTS), share(floor)])
             if way != PUBLISHED_WAY or len(path) < 2:
                 continue
-            errors = [row["error"] for row in path]
-            falls = all(later < earlier for earlier, later in pairwise(errors))
-            within = errors[-1] <= path[-1]["limit"]
-            answers.append("no" if not falls else "yes" if within else "partly")
-            sentences.append((errors[0], errors[-1], floor or 0.0, path[-1]["limit"], n_kept))
+            left = path[-1]["limit"] - path[-1]["error"]
+            interval = partial(hoeffding, left, line["n_images"], 2.0)
+            parts.append(Part(f"{line['set']} {n_kept} words", left, interval))
+            ends.append((path[0]["error"], path[-1]["error"], floor or 0.0, path[-1]["limit"]))
     text = NO_PROBE.format("transfer-error")
-    if sentences:
+    if parts:
         about = _lines(probes, "transfer-error")[0]
-        first, last, floors, limits, sizes = map(list, zip(*sentences, strict=True))
+        first, last, floors, limits = map(list, zip(*ends, strict=True))
         text = (
             f"Mean L1 error (0 to 2) of Eq. 6 against re-coding: {between(first)} with the fewest "
             f"descriptors per image, {between(last)} with all, and on the way to {between(floors)} "
             "(a line in one over the root of their number); were the transfer right, at most "
-            f"{between(limits)} would be left. Exact inference has no error at any number. "
-            f"{between(sizes, str)} of {about['full_words']} words kept at random, "
-            f"{about['n_images']} training images of one split. "
+            f"{between(limits)} would be left. Allowed minus measured, with intervals of 95 % "
+            f"(Hoeffding): {written(parts)}. Exact inference has no error at any number. "
+            f"{about['full_words']} words, {about['n_images']} training images of one split. "
         )
     return Verdict(
         "error-falls",
         "When an image has many local features, Ψ gives its representation without re-coding.",
         "Section 3.2.1, Proposition 1 and the heuristic of Eq. 6",
-        together(answers),
-        f"{text}Rule: for each number of kept words, yes when the error of Eq. 6 falls with every "
-        "step to more descriptors and ends within what Proposition 1's variance allows (the sum of "
-        "the standard deviations); partly when it falls but ends above, so that more descriptors "
-        "cannot remove the rest; no when it does not fall. Of several, their answer where they "
-        "agree, else partly.",
+        all_hold(parts),
+        f"{text}Rule: what Proposition 1's variance allows (the sum of the standard deviations) "
+        "minus the error of Eq. 6 with all descriptors, for each set and number of kept words; "
+        "supported when all 95 % intervals are above 0; contradicted when one (corrected for their "
+        "number) is below 0: more descriptors cannot remove the rest; else not shown.",
         ["set", "transfer", "words kept", "descriptors", "error", "allowed", "mass moved", "floor"],
         rows,
     )
@@ -735,22 +676,35 @@ def _floor(path: Sequence[Mapping[str, Any]]) -> float | None:
     return max(0.0, float(np.polyfit(x, y, 1)[1]))
 
 
+def repeated(value: float, level: float) -> tuple[float, float]:
+    """Return the interval of a ratio of times, whatever the level."""
+    return value / TIMES, value * TIMES
+
+
+def counted(value: float, level: float) -> tuple[float, float]:
+    """Return the interval of bytes, which are counted and not measured."""
+    return value, value
+
+
 def coding_dominates(probes: Lines) -> Verdict:
     """Judge whether coding takes most of an image's time."""
-    answers: list[Answer] = []
+    parts: list[Part] = []
     rows: list[list[str]] = []
     shares_of: dict[int, list[float]] = {}
-    parts = ("describe_ms", "code_ms", "pool_ms", "classify_ms")
+    names = ("describe_ms", "code_ms", "pool_ms", "classify_ms")
     for line in _lines(probes, "cost-shares"):
         for row in line["rows"]:
-            times = [row[part] for part in parts]
+            times = [row[name] for name in names]
             whole = sum(value for value in times if value is not None)
             coding = row["code_ms"] / whole if whole else 0.0
             cells = [line["set"], row["coding"], str(row["n_words"])]
             cells += ["—" if value is None else amount(value) for value in times]
             rows.append([*cells, f"{coding:.0%}"])
             if row["full"]:
-                answers.append("yes" if coding > 0.5 else "no")
+                others = whole - row["code_ms"]
+                ratio = row["code_ms"] / others if others else math.inf
+                where = f"{line['set']} {row['coding']} {row['n_words']}"
+                parts.append(Part(where, ratio, partial(repeated, ratio), 1.0))
             shares_of.setdefault(row["n_words"], []).append(coding)
     text = NO_PROBE.format("cost-shares")
     if shares_of:
@@ -765,18 +719,19 @@ def coding_dominates(probes: Lines) -> Verdict:
         "coding-dominates",
         "Coding dominates the cost of the pipeline.",
         "Section 1 and Section 2",
-        together(answers),
-        f"{text}Rule: yes when coding with a full codebook takes more than half of an image's time "
-        "in every set, coding and codebook; no when in none; else partly.",
-        ["set", "coding", "words", *(f"{part[:-3]}, ms" for part in parts), "coding's share"],
+        all_hold(parts),
+        f"{text}Rule: the time of coding with a full codebook against all other time of an image, "
+        f"for each set, coding and codebook. A time repeats within a factor of {TIMES:g}: "
+        f"supported when coding takes more than {TIMES:g} times as long in all of them; "
+        f"contradicted when less than 1/{TIMES:g} in one; else not shown.",
+        ["set", "coding", "words", *(f"{name[:-3]}, ms" for name in names), "coding's share"],
         rows,
     )
 
 
 def brute_force(probes: Lines) -> Verdict:
     """Judge what inference saves against re-encoding at each step, in time and in space."""
-    quicker: list[bool] = []
-    smaller: list[bool] = []
+    parts: list[Part] = []
     rows: list[list[str]] = []
     ratios: dict[str, list[tuple[float, float]]] = {}
     for line in _lines(probes, "brute-force"):
@@ -793,38 +748,41 @@ def brute_force(probes: Lines) -> Verdict:
             rows.append([*cells, f"{amount(space)} ×", share(row["error"])])
             ratios.setdefault(f"{row['coding']}, {row['transfer']}", []).append((speed, space))
             if row["transfer"] == ("uniform" if row["coding"] == "hard" else "exact"):
-                quicker.append(speed > 1)
-                smaller.append(space < 1)
+                where = f"{line['set']} {row['coding']} {row['n_kept']}"
+                parts.append(Part(f"{where}: time", speed, partial(repeated, speed), 1.0))
+                parts.append(Part(f"{where}: space", -space, partial(counted, -space), -1.0))
     text = NO_PROBE.format("brute-force")
     if ratios:
         about = _lines(probes, "brute-force")[0]
-        parts = []
+        sentences = []
         for name, pairs in ratios.items():
             speeds, spaces = zip(*pairs, strict=True)
-            parts.append(
+            sentences.append(
                 f"{name}: {between(speeds, amount)} times faster, {between(spaces, amount)} times "
                 "the bytes"
             )
         text = (
             "A move of a few words inferred, against re-encoding all training images: "
-            f"{'; '.join(parts)}. Bytes are what is held, against the descriptors and words that "
-            f"re-coding reads at each step. {about['full_words']} words, one split; coding once "
-            "with all words comes before the first move. "
+            f"{'; '.join(sentences)}. Bytes are what is held, against the descriptors and words "
+            f"that re-coding reads at each step. {about['full_words']} words, one split; coding "
+            "once with all words comes before the first move. "
         )
-    answer: Answer = "not measured"
-    if quicker:
-        answer = "yes" if all(quicker + smaller) else "partly" if any(quicker) else "no"
     return Verdict(
         "brute-force",
         "Inference needs less time and space than instantiating the whole pipeline at each step.",
         "Section 4.1.1, Complexity Analysis",
-        answer,
-        f"{text}Rule: of the paper's own ways (Eq. 6 for hard, Claim 2 for soft coding), yes when "
-        "a step is quicker and what is held is smaller in every set and size; no when no step is "
-        "quicker; else partly.",
+        all_hold(parts),
+        f"{text}Rule: of the paper's own ways (Eq. 6 for hard, Claim 2 for soft coding); supported "
+        f"when a step is more than {TIMES:g} times quicker (a time repeats within that factor) and "
+        "what is held is smaller in every set and size; contradicted when one step is slower by "
+        "that factor, or holds more; else not shown.",
         _COST_HEADER,
         rows,
     )
+
+
+PROBE_CLAIMS = (few_iterations, error_falls, coding_dominates, brute_force)
+"""The claims that the probes answer."""
 
 
 # -- all claims --------------------------------------------------------------------------------
@@ -840,6 +798,5 @@ def verdicts(run: Run) -> list[Verdict]:
     >>> len(found), {verdict.answer for verdict in found}
     (10, {'not measured'})
     """
-    by_cells = (*(claim.judge for claim in CLAIMS), larger_gain, neither_coding)
-    by_probes = (few_iterations, error_falls, coding_dominates, brute_force)
-    return [judge(run.cells) for judge in by_cells] + [judge(run.probes) for judge in by_probes]
+    by_cells = [claim.judge(run.cells) for claim in CLAIMS]
+    return by_cells + [judge(run.probes) for judge in PROBE_CLAIMS]

@@ -99,9 +99,9 @@ def iterations(
     *,
     size: int = 100,
     steps: Sequence[int] = (0, 25, 50, 100, 200, 400),
-    soft_steps: Sequence[int] = (0, 100, 500),
+    soft_steps: Sequence[int] = (0, 100, 500, 1000),
     n_starts: int = 3,
-    n_soft_starts: int = 2,
+    n_soft_starts: int = 3,
 ) -> Row:
     """Measure Algorithm 1 as published, stopped after more and more steps.
 

@@ -12,9 +12,9 @@ def claims_section(verdicts: Sequence[Verdict]) -> Section:
     """Return the section with a card per claim."""
     return Section(
         "Claims",
-        "What the paper claims, and what was found. Each claim is answered by a fixed rule from "
-        "the records of this run, true or not; the method as published decides, ours is shown "
-        "beside it.",
+        "What the paper claims, and what was found. A fixed rule answers each claim from the "
+        "records of this run, by an interval: supported, contradicted or, where the interval "
+        "allows both, not shown. The method as published decides, ours is shown beside it.",
         claim_cards(verdicts),
     )
 

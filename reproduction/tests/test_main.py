@@ -36,7 +36,7 @@ def test_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch)
     raw = {cell["method"] for cell in run.cells if "raw" in cell["results"]}
     assert raw == {"full", "paper"}
     lines = capsys.readouterr().out.splitlines()
-    assert {line.partition(":")[0] for line in lines} & {"yes", "no", "partly"}
+    assert {line.partition(":")[0] for line in lines} & {"supported", "contradicted", "not shown"}
     assert "claim-larger-gain" in (folder / "index.html").read_text("utf-8")
     # The same command finds everything done.
     assert main(words, small) == 0

@@ -89,7 +89,7 @@ def test_verdicts_read_what_probes_write(probed, searched, moved):
     judged = verdicts(Run({}, [], json.loads(json.dumps(lines, allow_nan=False))))
     assert [v.answer for v in judged[:6]] == ["not measured"] * 6
     for verdict in judged[6:]:
-        assert verdict.answer in ("yes", "no", "partly")
+        assert verdict.answer in ("supported", "contradicted", "not shown")
         assert {len(row) for row in verdict.rows} == {len(verdict.header)}
 
 
