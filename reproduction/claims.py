@@ -159,7 +159,7 @@ def written(parts: Sequence[Part], most: int = 3) -> str:
     if len(parts) > most:
         n_above, n_below = (sum(part.side() == side for part in parts) for side in (1, -1))
         limit = f"{parts[0].limit:g}"
-        sentences.append(f"of {len(parts)} intervals {n_above} above {limit}, {n_below} below")
+        sentences.append(f"{n_above} of {len(parts)} intervals are above {limit}, {n_below} below")
     return "; ".join(sentences)
 
 
@@ -365,7 +365,8 @@ class _Claim:
         for pair in shown if parts[chief] else ():
             gaps = pair.differences
             means = [mean(side[i] for i in gaps) for side in (pair.first, pair.second)]
-            row = [*map(str, pair.panel), str(pair.size), pair.name, *map(share, means)]
+            name = pair.name.replace(" ", "\u00a0")
+            row = [*map(str, pair.panel), str(pair.size), name, *map(share, means)]
             ahead = f"{sum(gap > 0 for gap in gaps.values())} of {len(gaps)}"
             row += [signed(pair.difference), ahead]
             rows.append([*row, signed(there.get((pair.name, pair.panel, pair.size)))])

@@ -95,11 +95,12 @@ def difference_table(panel: Panel, view: str, method: str, looks: Looks) -> Mark
     )
 
 
-def _ahead(at: tuple[float, int, int] | None) -> str:
+def _ahead(at: tuple[float, int, int] | None) -> Content:
     if at is None:
         return EMPTY
     mean, n_ahead, n_splits = at
-    return f"{format_signed(mean)}, ahead in {n_ahead} of {format_count(n_splits, 'split')}"
+    counted = f" ahead in {n_ahead} of {format_count(n_splits, 'split')}"
+    return [f"{format_signed(mean)},", tag("span", counted, class_="p ahead")]
 
 
 def _p_value(p: float | None) -> Markup | None:
