@@ -4,9 +4,11 @@ import dataclasses
 import errno
 import importlib
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 import cv2
 import numpy as np
@@ -16,7 +18,12 @@ from tests.regressions.adapter import fail_rename
 from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
+from bowsaw.comparison.cell import Experiment
+from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.methods import Method
+from bowsaw.comparison.records import Key
 from bowsaw.formats.classifier import LinearModel
+from bowsaw.inference import soft
 
 
 @pytest.fixture
@@ -169,3 +176,77 @@ def test_a_bug_in_the_page_is_not_blamed_on_the_records(tmp_path, monkeypatch):
     with pytest.raises(Exception) as caught:
         bs.write_page(folder)
     assert not isinstance(caught.value, adapter.FORMAT_ERROR)
+
+
+def test_a_client_of_dask_does_not_change_the_experiment(toy):
+    bags, y, _ = toy
+    data = Collection("toy", bags, y, ["a", "b"], codebook_images=4, train=4)
+
+    def fingerprint(client: object) -> str:
+        methods = {"mine": Method("mine", "", "", "pruned", bs.KMeansCodebook(parallel=client))}
+        run = Experiment(Path("run"), {"toy": data}, methods, 0, 40.0, kmeans={"parallel": client})
+        return run.split("toy", 0).fingerprint(Key("toy", 0, "hard", 8, "mine", 4))
+
+    assert len({fingerprint(client) for client in (None, object(), object())}) == 1
+
+
+def test_samples_of_gaussians_beyond_the_limit_are_refused():
+    book = bs.Codebook(np.zeros((5000, 128)) + np.arange(5000)[:, None])
+    options = {"transfer": "gaussian", "sigma": 1.0, "n_samples": 10_000}
+    with pytest.raises(adapter.BowsawError, match="Ask for fewer n_samples"):
+        bs.whatif(book, histograms=np.eye(1, 5000), **options)
+
+
+_SOFT = """
+import sys, time
+import numpy as np
+import bowsaw as bs
+book, bags = bs.Codebook(np.eye(3)), bs.Bags(np.random.default_rng(0).random((50, 3)))
+state = bs.whatif(book, bags, coding="soft", max_bytes=0)
+print(state.on_disk, flush=True)
+time.sleep(60)
+"""
+
+
+def test_soft_weights_are_on_disk_and_go_with_a_killed_process(tmp_path, monkeypatch):
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    assert soft._disk_folder() == ("/var/tmp" if sys.platform == "linux" else gettempdir())
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    running = subprocess.Popen([sys.executable, "-c", _SOFT], stdout=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "True\n"
+    running.kill()
+    running.communicate()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp_path):
+    shutil.copytree(made.images, tmp_path / "pets")
+    (tmp_path / "pets" / "clay").mkdir()
+    for number in range(20):
+        (tmp_path / "pets" / "clay" / f"{number}.png").write_bytes(b"no image")
+    found = bowsaw("extract", "pets", "-o", "p.store", "-j", 1)
+    assert found.code == 0
+    assert "left out, because none of their images can be used: clay" in found.err
+    assert "72 images in 3 classes" in found.out
+    assert "clay/0.png: not an image" in found.out
+    store = bs.Store("p.store")
+    assert "clay" not in store.classes
+    assert [store.classes[i] for i in store.y] == [path.partition("/")[0] for path in store.paths]
+    train = (*adapter.PART_TRAIN, *PARTS)
+    for line in (
+        ("train", "p.store", "--words", 12, "--part", "codebook", *PARTS, "-o", "b.safetensors"),
+        ("prune", "b.safetensors", "p.store", *train, "--keep", 4, "-o", "s.safetensors"),
+        ("fit", "s.safetensors", "p.store", *train, "-o", "m.safetensors"),
+        ("predict", "s.safetensors", "m.safetensors", "pets/brick"),
+        ("encode", "s.safetensors", "p.store", "-o", "h.npz"),
+        ("inspect", "h.npz"),
+        ("evaluate", "p.store", "--codebook", "s.safetensors", *PARTS),
+        ("compare", "pets", "--words", 12, "--sizes", 4, "--methods", "random", *PARTS)
+        + ("--splits", 1, "-o", "run", "--workers", 1),
+    ):
+        if line[0] != "inspect":
+            line = (*line, "-j", 1)
+        found = bowsaw(*line)
+        assert found.code == 0, found.err
+        assert "clay" not in found.out

@@ -10,6 +10,8 @@ from bowsaw.errors import StoreError
 from bowsaw.images.split import split_by_class
 from bowsaw.store import Store, extract
 
+pytestmark = pytest.mark.filterwarnings("ignore:left out, because none of their images")
+
 COUNTS = (2, None, 3, 1, None, 4, None, None, None)
 
 
@@ -23,6 +25,7 @@ def test_rows_labels_and_paths_of_usable_images_go_together(store):
     assert store.paths == ("a/000.png", "a/002.png", "b/003.png", "b/005.png")
     assert store.y.tolist() == [0, 0, 1, 1]
     assert store.y.dtype == np.int64
+    assert (store.classes, store.empty_classes) == (("a", "b"), ("c",))
     assert store.bags.counts.tolist() == [2, 3, 1, 4]
     assert store.sizes.tolist() == [[4, 3], [4, 4], [4, 2], [4, 5]]
     assert (len(store), store.n_usable, store.n_images) == (4, 4, 9)
@@ -49,6 +52,7 @@ def test_bags_lie_on_disk_and_the_summary_is_json(store):
     np.testing.assert_array_equal(chosen.values, np.concatenate([store.bags[3], store.bags[0]]))
     summary = json.loads(json.dumps(store.summary()))
     assert [line["path"] for line in summary["set_aside"]] == [path for path, _ in store.set_aside]
+    assert summary["classes"] == {"a": 2, "b": 2, "c": 0}
     expected = {"n_images": 9, "n_usable": 4, "n_descriptors": 10, "n_dims": 4, "dtype": "uint8"}
     expected |= {"scale": 255.0, "digest": store.digest, "description": RowPixels().description()}
     assert summary | expected == summary

@@ -70,6 +70,7 @@ def run(command: Command) -> None:
     )
     bags = store.bags
     size = bags.n_descriptors * bags.n_dims * bags.dtype.itemsize
+    classes = format_count(len(store.classes), "class", "classes")
     command.status(
         f"{options.output}: {format_count(store.n_usable, 'image')} in {classes}, "
         f"{format_count(bags.n_descriptors, 'descriptor')} ({format_bytes(size)}), "

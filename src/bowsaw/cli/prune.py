@@ -269,7 +269,7 @@ def _check_classes(labels: NDArray[np.int64], store: Store) -> None:
     if counts.min() < 2:
         raise DataError(
             f"class {store.classes[present[counts.argmin()]]!r} has 1 image to choose words by, "
-            "and needs at least 2. Use a larger part, or leave the class out."
+            "and needs at least 2. Use a larger part, or move its folder away and extract again."
         )
 
 

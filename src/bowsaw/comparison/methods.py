@@ -31,7 +31,7 @@ from bowsaw.validation import json_value
 
 FULL, KMEANS, GIVEN = "full", "kmeans", "given"
 _GIVEN_PARAMETERS = ("codebook", "n_kept", "coding", "sharpness", "random_state", "n_jobs")
-_NOT_SETTINGS = {*_GIVEN_PARAMETERS, "verbose", "checkpoint"}
+_NOT_SETTINGS = {*_GIVEN_PARAMETERS, "verbose", "checkpoint", "parallel"}
 
 
 @dataclass(frozen=True)

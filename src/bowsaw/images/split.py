@@ -100,7 +100,7 @@ def split_by_class(
             raise DataError(
                 f"class {name!r} has {len(rows)} images, and a split needs at least "
                 f"{n_codebook + n_train + 1} ({n_codebook} for the codebook, {n_train} to train, "
-                "1 to test). Ask for fewer, or leave the class out."
+                "1 to test). Ask for fewer, or move its folder away and extract again."
             )
         # Sorting uniform numbers, because NumPy may change how ``permutation`` draws.
         order = np.argsort(stream(seed, "split", index, name).random(len(rows)))

@@ -33,6 +33,7 @@ nonzero of Λ in the changed columns. Memory: the samples with their ranked list
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,14 @@ class SampledState(TransferState):
 
     _own = ("_samples", "_survivors")
 
-    def _learn(self, samples: Bags, priors: NDArray[np.float64], neighbours: int) -> None:
+    def _learn(
+        self, samples: Bags, priors: NDArray[np.float64], neighbours: int, max_bytes: float = 2**30
+    ) -> None:
         """Start with one bag of samples per word, and the samples that the prior is worth."""
         self._survivors = NearestSurvivors(self._book.words, neighbours, self._n_jobs)
         self._n_samples = samples.counts
         self._priors = np.where(self._n_samples == 0, 1.0, priors)
-        self._samples = ExactState(self._book, samples, n_jobs=self._n_jobs)
+        self._samples = ExactState(self._book, samples, n_jobs=self._n_jobs, max_bytes=max_bytes)
         self.reset()
 
     @property
@@ -126,6 +129,8 @@ class GaussianState(SampledState):
         Samples that ``uniform`` is worth in cells that got too few, and its neighbours.
     random_state : int, RandomState or None, default=0
         Draws the samples.
+    max_bytes : int, default=1 GiB
+        The most memory for samples, their histograms and ranked lists; more samples are refused.
 
     Examples
     --------
@@ -148,8 +153,16 @@ class GaussianState(SampledState):
         smoothing: float = 1.0,
         neighbours: int = 5,
         random_state: Any = 0,
+        max_bytes: float = 2**30,
         **given: Any,
     ) -> None:
+        # The samples, and their histograms, which are made twice; lists get the rest.
+        n_bytes = 4 * codebook.n_words * (n_samples * codebook.n_dims + 2 * codebook.n_words)
+        if n_bytes > max_bytes:
+            raise ParameterError(
+                f"{n_samples} samples of each of {codebook.n_words} words take {n_bytes} bytes, "
+                f"and max_bytes is {max_bytes:.0f}. Ask for fewer n_samples, or allow more."
+            )
         super().__init__(codebook, full, **given)
         source, n_jobs = self._bags if learn_from is None else learn_from, self._n_jobs
         if covariance == "isotropic":
@@ -162,7 +175,8 @@ class GaussianState(SampledState):
             root = (axes * np.sqrt(np.maximum(energy, 0))) @ axes.T
         seed = seed_from(random_state)
         samples = gaussian_samples(codebook, root, n_samples, seed, n_jobs=n_jobs)
-        self._learn(samples, np.where(samples.counts < n_samples, smoothing, 0.0), neighbours)
+        priors = np.where(samples.counts < n_samples, smoothing, 0.0)
+        self._learn(samples, priors, neighbours, max_bytes - n_bytes)
 
 
 class EmpiricalState(SampledState):
@@ -230,9 +244,11 @@ def gaussian_samples(
     words, search = codebook.words, WordSearch(codebook.words)
     stored_root = root * codebook.scale
 
-    def draw(word: int) -> NDArray[np.float32]:
+    values = np.empty((len(words) * n_samples, codebook.n_dims), dtype=np.float32)
+
+    def draw(word: int) -> int:
         random = stream(seed, "gaussian transfer", int(codebook.ids[word]))
-        found = [np.empty((0, codebook.n_dims), dtype=np.float32)]
+        at = word * n_samples
         n_missing, n_left = n_samples, ATTEMPTS * n_samples
         while n_missing and n_left:
             # A few more than are missing, or the last of them would take many rounds.
@@ -241,17 +257,21 @@ def gaussian_samples(
             noise = random.standard_normal((n, codebook.n_dims)) @ stored_root
             rows = (words[word] + noise).astype(np.float32)
             own = rows[search.find(rows) == word][:n_missing]
-            n_missing -= len(own)
-            found.append(own)
-        return np.concatenate(found)
+            values[at : at + len(own)] = own
+            n_missing, at = n_missing - len(own), at + len(own)
+        return n_samples - n_missing
 
-    def some(first: int) -> list[NDArray[np.float32]]:
+    def some(first: int) -> list[int]:
         return [draw(word) for word in range(first, min(first + TASK_WORDS, len(words)))]
 
     with single_threaded_blas():
         blocks = ordered_map(some, range(0, len(words), TASK_WORDS), n_jobs, ahead=8)
-        drawn = [rows for block in blocks for rows in block]
-    return Bags.from_list(drawn, scale=codebook.scale, description=codebook.description)
+        offsets = np.cumsum([0, *(count for block in blocks for count in block)])
+    for word, (start, stop) in enumerate(pairwise(offsets.tolist())):
+        if start != word * n_samples:
+            values[start:stop] = values[word * n_samples :][: stop - start]
+    found = values[: offsets[-1]]
+    return Bags(found, offsets, scale=codebook.scale, description=codebook.description)
 
 
 def empirical_samples(

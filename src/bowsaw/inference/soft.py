@@ -77,7 +77,9 @@ class SoftState(HistogramState):
     max_bytes : int, default=2 GiB
         The most memory for weights; larger ones lie in a file.
     folder : path-like, optional
-        Where that file lies; the system's temporary folder by default.
+        Where that file lies; by default the folder that ``TMPDIR`` names, or ``/var/tmp``, because
+        ``/tmp`` is memory on many systems. The file has no name: it goes with the process, however
+        that ends.
 
     Attributes
     ----------
@@ -299,11 +301,18 @@ class SoftState(HistogramState):
         return soft_histograms(bags, words, self.sharpness, n_jobs=self._n_jobs)
 
 
+def _disk_folder() -> str:
+    """Return the folder of large temporary files: the user's choice, or one that is on disk."""
+    is_chosen = any(map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    on_disk = os.name == "posix" and os.access("/var/tmp", os.W_OK | os.X_OK)
+    return tempfile.gettempdir() if is_chosen or not on_disk else "/var/tmp"
+
+
 def _mapped(
     shape: tuple[int, int], dtype: np.dtype[Any], folder: str | os.PathLike[str] | None
 ) -> NDArray[Any]:
     """Return a new memory-mapped array; its file has no name and goes with its last user."""
-    parent = Path(tempfile.gettempdir() if folder is None else folder)
+    parent = Path(_disk_folder() if folder is None else folder)
     if not parent.is_dir():
         raise ParameterError(f"folder must be an existing folder; got {str(parent)!r}.")
     n_bytes = shape[0] * shape[1] * dtype.itemsize

@@ -416,7 +416,7 @@ def describe(value: Any) -> Any:
     return json_value(value)
 
 
-_NO_EFFECT = {"codebook", "n_jobs", "verbose", "checkpoint"}
+_NO_EFFECT = {"codebook", "n_jobs", "verbose", "checkpoint", "parallel"}
 
 
 def check_n_kept(n_kept: object, n_words: int) -> int:

@@ -22,6 +22,7 @@ process alone cuts shards and writes the catalogue, by the same rules, so the st
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -150,7 +151,13 @@ def extract(
             cluster.check({images.root.absolute(): None})
         _claim(folder)
         run.update(strict, overwrite, shard_bytes)
-    return Store(folder)
+    store = Store(folder)
+    if store.n_usable and store.empty_classes:
+        warnings.warn(
+            f"left out, because none of their images can be used: {', '.join(store.empty_classes)}",
+            stacklevel=2,
+        )
+    return store
 
 
 def _claim(folder: Path) -> None:

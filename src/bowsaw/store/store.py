@@ -5,7 +5,7 @@ every shard's file; no descriptor is read and no file stays open. ``bags`` maps 
 memory when first used.
 
 ``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. A class
-whose images were all set aside keeps its name in ``classes``, so that labels do not shift.
+whose images were all set aside is none of ``classes``: no split could draw an image of it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,12 @@ class Store:
     @property
     def y(self) -> NDArray[np.int64]:
         """The label of each usable image, a position in ``classes``, ``(n_usable,)``."""
-        return self._column("label")
+        return np.searchsorted(self._labels, self._column("label")).astype(np.int64)
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
+        """The labels that usable images have, ascending."""
+        return np.unique(self._column("label"))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -151,8 +156,13 @@ class Store:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of all classes, including those whose images were all set aside."""
-        return self._content.classes
+        """The names of the classes that have usable images."""
+        return tuple(self._content.classes[label] for label in self._labels)
+
+    @property
+    def empty_classes(self) -> tuple[str, ...]:
+        """The names of the classes whose images were all set aside."""
+        return tuple(name for name in self._content.classes if name not in self.classes)
 
     @property
     def set_aside(self) -> list[tuple[str, str]]:
@@ -190,7 +200,8 @@ class Store:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the descriptor, classes, paths, labels and images of the store."""
-        images = [(e.path, e.label, e.digest) for e in self._usable]
+        y = self.y.tolist()
+        images = [(e.path, label, e.digest) for e, label in zip(self._usable, y, strict=True)]
         return json_digest([self._recipe.fingerprint, self.classes, images])
 
     def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
@@ -202,13 +213,14 @@ class Store:
     def summary(self) -> dict[str, Any]:
         """Return what ``bowsaw inspect`` shows, JSON-able."""
         per_class = np.bincount(self.y, minlength=len(self.classes)).tolist()
+        counts = dict(zip(self.classes, per_class, strict=True))
         return {
             "path": str(self._folder),
             "n_images": self.n_images,
             "n_usable": self.n_usable,
             "set_aside": [{"path": path, "reason": reason} for path, reason in self.set_aside],
             "copies": [list(paths) for paths in self.copies],
-            "classes": dict(zip(self.classes, per_class, strict=True)),
+            "classes": {name: counts.get(name, 0) for name in self._content.classes},
             "n_descriptors": sum(self._shard_rows),
             "n_dims": self._recipe.n_dims,
             "dtype": self._recipe.dtype,
