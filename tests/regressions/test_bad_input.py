@@ -220,6 +220,9 @@ def test_soft_weights_are_on_disk_and_go_with_a_killed_process(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+COMPARED = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, "--workers", 1)
+
+
 def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp_path):
     shutil.copytree(made.images, tmp_path / "pets")
     (tmp_path / "pets" / "clay").mkdir()
@@ -242,8 +245,7 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
         ("encode", "s.safetensors", "p.store", "-o", "h.npz"),
         ("inspect", "h.npz"),
         ("evaluate", "p.store", "--codebook", "s.safetensors", *PARTS),
-        ("compare", "pets", "--words", 12, "--sizes", 4, "--methods", "random", *PARTS)
-        + ("--splits", 1, "-o", "run", "--workers", 1),
+        ("compare", "pets", *PARTS, *COMPARED, "-o", "run"),
     ):
         if line[0] != "inspect":
             line = (*line, "-j", 1)

@@ -64,7 +64,7 @@ class SampledState(TransferState):
     _own = ("_samples", "_survivors")
 
     def _learn(
-        self, samples: Bags, priors: NDArray[np.float64], neighbours: int, max_bytes: float = 2**30
+        self, samples: Bags, priors: NDArray[np.float64], neighbours: int, max_bytes: int = 2**30
     ) -> None:
         """Start with one bag of samples per word, and the samples that the prior is worth."""
         self._survivors = NearestSurvivors(self._book.words, neighbours, self._n_jobs)
@@ -153,7 +153,7 @@ class GaussianState(SampledState):
         smoothing: float = 1.0,
         neighbours: int = 5,
         random_state: Any = 0,
-        max_bytes: float = 2**30,
+        max_bytes: int = 2**30,
         **given: Any,
     ) -> None:
         # The samples, and their histograms, which are made twice; lists get the rest.
@@ -161,7 +161,7 @@ class GaussianState(SampledState):
         if n_bytes > max_bytes:
             raise ParameterError(
                 f"{n_samples} samples of each of {codebook.n_words} words take {n_bytes} bytes, "
-                f"and max_bytes is {max_bytes:.0f}. Ask for fewer n_samples, or allow more."
+                f"and max_bytes is {max_bytes}. Ask for fewer n_samples, or allow more."
             )
         super().__init__(codebook, full, **given)
         source, n_jobs = self._bags if learn_from is None else learn_from, self._n_jobs
