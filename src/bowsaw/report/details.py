@@ -161,7 +161,7 @@ def _checked(path: Path, number: int, line: Any, run: Run) -> Line:
                 raise ValueError("its lists have different lengths")
             if line["method"] not in run.about["methods"]:
                 raise ValueError(f"{line['method']!r} is no method of the run")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, LookupError) as error:
         raise FormatError(f"{path}, line {number}: {error}. Remove that line; {remedy}") from error
     checked: Line = line
     return checked
