@@ -37,8 +37,8 @@ def test_words_of_an_unknown_unit_are_refused_by_every_command(bowsaw, made):
     for words in (
         ("encode", "v.xml", made.store, "-o", "h.npz"),
         ("evaluate", made.store, "--codebook", "v.xml", "--splits", 1, *PARTS),
-        ("prune", "v.xml", made.store, "--keep", 3, "-o", "p.safetensors", *PARTS),
-        ("whatif", "v.xml", made.store, "--keep", 3, *PARTS),
+        ("prune", "v.xml", made.store, "--keep", 3, "-o", "p.safetensors"),
+        ("whatif", "v.xml", made.store, "--keep", 3),
     ):
         found = bowsaw(*words, "-q")
         assert (found.code, found.out) == (MismatchError.exit_code, "")

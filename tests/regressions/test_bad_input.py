@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import importlib
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -252,3 +253,43 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
         found = bowsaw(*line)
         assert found.code == 0, found.err
         assert "clay" not in found.out
+
+
+UNUSED = """
+extract {images} -o x.store --scheduler tcp://127.0.0.1:9 {{}} | -j 1; --jobs=1
+train {store} -o x.safetensors --words 4 {{}}             | --train 3; --codebook 3; --split 1
+prune {book} {store} -o x.safetensors --keep 2 {{}}       | --train 3; --train-codebook=3; --split 1
+prune {book} {store} -o x.safetensors --keep 2 {{}}       | --refine 3; --score relevance
+prune {book} {store} -o x.safetensors --keep 2 {{}}       | --sharpness 3; --perplexity 3
+prune {book} {store} -o x.safetensors --max-loss 0.1 {{}} | --method random; --steps 3; --folds 1
+fit {book} {store} -o x.safetensors {{}}                  | --train 3; --codebook 3; --split 1
+fit {book} {store} -o x.safetensors {{}}                  | --sharpness auto; --perplexity 3
+encode {book} {store} -o x.npz {{}}                       | --train 3; --split 0; --seed 1
+encode {book} {store} -o x.npz --coding soft {{}}         | --codebook 3; --seed=1
+encode {book} {store} -o x.npz --scheduler localhost:9 {{}} | -j1
+whatif {book} {store} --keep 2 {{}}                       | --train 3; --split 1; --sharpness 9
+evaluate {store} --codebook {book} {{}}                   | --words 5; --overwrite
+evaluate {store} --json {{}}                              | --confusion; --sharpness 3
+export {book} -o x.onnx {{}}                              | --type uint8; --name a; --sharpness 3
+export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --sharpness 3
+compare {store} -o run {{}}                               | --sharpness 3; --preset caltech10
+compare {store} -o run {{}}                               | --no-pixels
+convert {book} x.npy {{}}                                 | --variable a; --layout rows; --scale 2
+"""
+
+
+@pytest.mark.parametrize("line", UNUSED.strip().splitlines())
+def test_an_option_that_does_not_apply_is_refused(bowsaw, made, line):
+    command, _, options = line.format_map(vars(made)).partition("|")
+    for option in options.split(";"):
+        found = bowsaw(*command.format(option).split())
+        name = re.split("[ =1]", option.strip())[0].lstrip("-")
+        assert found.code == 2
+        assert "does not apply" in found.err or "Leave it out" in found.err
+        assert name in found.err
+
+
+def test_options_of_a_split_apply_where_a_sharpness_is_learned_on_it(bowsaw, made):
+    soft = ("--coding", "soft", "--perplexity", 4)
+    found = bowsaw("encode", made.book, made.store, *soft, *PARTS, "--seed", 0, "-o", "x.npz")
+    assert found.code == 0, found.err

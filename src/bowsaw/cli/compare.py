@@ -85,6 +85,9 @@ def run(command: Command) -> None:
     settings = {name: getattr(options, name) for name in names}
     # Wrong settings are refused before images are read.
     plan([], **settings)
+    if "soft" not in options.coding:
+        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
+        opt.refuse_options(options, ("sharpness",), reason)
     collection = _read_collection(command)
     folder = Path(options.output)
     watcher = Watcher(command)

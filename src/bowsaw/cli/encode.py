@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
+    opt.refuse_split(options, "seed", learns=True)
+    if options.scheduler and not opt.learns_sharpness(options):
+        opt.refuse_options(options, ["jobs"], "the workers of --scheduler code. Leave it out")
     opt.check_output(options.output, ".npz", codebook=options.codebook)
     book, store = load(options.codebook), opt.open_store(options.store)
     coder = opt.coder_of(book, store, options, parallel=options.scheduler)

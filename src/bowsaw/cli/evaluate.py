@@ -50,6 +50,8 @@ def run(command: Command) -> None:
         opt.refuse_options(options, ("words",), "--codebook brings its own words. Give one of them")
     if not options.output:
         opt.refuse_options(options, ("overwrite",), "nothing is kept without -o. Leave it out")
+    if options.json:
+        opt.refuse_options(options, ("confusion",), "--json has every confusion. Leave it out")
     coding = opt.coding_of(options)
     book = load(options.codebook) if options.codebook else None
     store = opt.open_store(options.store)

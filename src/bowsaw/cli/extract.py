@@ -48,6 +48,8 @@ def image_folder(path: str, preset: str | None) -> ImageFolder:
 
 def run(command: Command) -> None:
     options = command.options
+    if options.scheduler:
+        opt.refuse_options(options, ["jobs"], "the workers of --scheduler describe. Leave it out")
     if Path(options.output).resolve().is_relative_to(Path(options.images).resolve()):
         raise ParameterError(
             f"the store {options.output} would lie among the images of {options.images} and be "

@@ -14,6 +14,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ from bowsaw.store import Store
 
 PARTS = ("all", "codebook", "train", "test")
 CODING = "hard: a descriptor counts for its nearest word; soft: it is shared among all words"
+_ALSO = {"train_codebook": ("--codebook",), "jobs": ("-j",)}
+"""Other spellings of options."""
 _ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
@@ -160,11 +163,25 @@ def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = F
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
-    """Raise a ParameterError if one of these options was given: it does not apply."""
+    """Raise a ParameterError if one of these options was typed: it does not apply."""
     for name in names:
-        value = getattr(options, name)
-        if value is not None and value is not False:
-            raise ParameterError(f"--{name.replace('_', '-')} does not apply: {reason}.")
+        for flag in (f"--{name.replace('_', '-')}", *_ALSO.get(name, ())):
+            if any(_is_option(word, flag) for word in takewhile("--".__ne__, options.typed)):
+                raise ParameterError(f"{flag} does not apply: {reason}.")
+
+
+def _is_option(word: str, flag: str) -> bool:
+    return word.partition("=")[0] == flag if flag.startswith("--") else word[:2] == flag
+
+
+def refuse_split(options: argparse.Namespace, *more: str, learns: bool = False) -> None:
+    """Refuse options of a split where all images are used, and those in ``more``.
+
+    With ``learns``, a sharpness that is not given is learned on the part train of the split.
+    """
+    if options.part == "all" and not (learns and learns_sharpness(options)):
+        reason = "all images are used, and no split is drawn. Choose a --part, or leave it out"
+        refuse_options(options, ("train_codebook", "train", "split", *more), reason)
 
 
 def add_split(parser: argparse.ArgumentParser) -> None:
@@ -335,8 +352,8 @@ def learn_sharpness(coder: BagOfWords, store: Store, options: argparse.Namespace
     return learns
 
 
-def learns_sharpness(coder: BagOfWords) -> bool:
-    """Return whether a coder must learn its sharpness from images."""
+def learns_sharpness(coder: BagOfWords | argparse.Namespace) -> bool:
+    """Return whether a coder, or that of the options, must learn its sharpness from images."""
     return coder.coding == "soft" and (coder.sharpness == "auto" or coder.perplexity is not None)
 
 

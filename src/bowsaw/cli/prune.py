@@ -102,6 +102,7 @@ def run(command: Command) -> None:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that exclude each other, before anything is read."""
+    opt.refuse_split(options)
     opt.check_output(options.output, ".safetensors", codebook=options.codebook)
     chosen, method = "--max-loss", "elimination"
     if options.max_loss is not None:

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
+    opt.refuse_split(options)
     opt.check_output(options.output, ".safetensors")
     store = opt.open_store(options.store)
     bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
+    opt.refuse_split(options, learns=True)
     ways = ways_of(options.coding, options.transfer)
     book, store = load(options.codebook), opt.open_store(options.store)
     kept = _kept_words(book, options)
