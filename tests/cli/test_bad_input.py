@@ -70,7 +70,7 @@ prune other.safetensors s --keep 3 -o x.safetensors | Mismatch | was trained on
 prune BOOK s --keep 3 -o BOOK                    | Parameter | is the codebook itself
 PRUNE --keep 13                                  | Parameter | --keep must be from 1 to 12 (the
 PRUNE --max-bytes 1k                             | Parameter | (one word, and
-PRUNE --keep 3 --part train --codebook 10 --train 1 | Data      | class 'brick' has 1 image to choose
+PRUNE --keep 3 --part train --codebook 10 --train 1 | Data   | class 'brick' has 1 image to choose
 PRUNE --keep 3 --score presence                  | Parameter | --score does not apply: --method ref
 PRUNE --keep 3 --method paper --steps 9          | Parameter | --method paper takes no such option
 PRUNE --max-loss 0 --coding soft --sharpness auto | Parameter | Give a number
