@@ -110,21 +110,28 @@ def test_an_uninformative_word_has_the_bias_of_a_likelihood_ratio():
     assert abs(found - (n_classes - 1) / n) < 4 * error + 0.1 * (n_classes - 1) / n
 
 
-def test_soft_shares_are_taken_as_they_are():
+def test_soft_shares_below_half_a_descriptor_are_taken_as_they_are():
     # Shares of 1000 words: nearly all are below half a descriptor of a bag of 900.
     random = np.random.default_rng(4)
     labels = np.repeat([0, 1, 2], [30, 50, 40])
-    values = random.beta(np.array([1.2, 1.5, 1.0])[labels], 4000.0, size=(5, 120)).T
+    values = random.beta(np.array([2.5, 3.0, 2.2])[labels], 8000.0, size=(1000, 120)).T
     assert (values < 0.5 / 900).mean() > 0.8
     score = Relevance().begin(labels, 3, np.full(120, 900), coding="soft")
     score.update(values)
-    expected = [oracle.beta_relevance(column, labels, 3) for column in values.T]
-    np.testing.assert_allclose(score.word_values, expected, atol=1e-6)
+    assert score.floor_ == pytest.approx(0.5 / 900 / 1000)
+    assert (values[:, :5] > score.floor_).all()
+    expected = [oracle.beta_relevance(column, labels, 3) for column in values[:, :5].T]
+    np.testing.assert_allclose(score.word_values[:5], expected, atol=1e-6)
     # A word that varies by rounding alone scores 0, and exact zeros (an empty bag) are no infinity.
     flat = (1e-3 * (1 + 1e-6 * random.normal(size=(120, 1)))).astype(np.float32)
     assert score.update(flat) == 0
     values[7] = 0
     assert 0 <= score.update(values) <= score.class_entropy
+    # Nor does a word win that rises above the floor in one bag.
+    values[:, 0] = 1e-9
+    values[3, 0] = 0.9
+    score.update(values)
+    assert score.word_values[0] == 0
 
 
 def test_guarded_words_never_win():

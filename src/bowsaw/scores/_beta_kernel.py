@@ -29,6 +29,7 @@ class Guards(NamedTuple):
     """The limits that ``relevance`` describes; ``cap`` is H(y)."""
 
     floor: float
+    present: float
     least_variance: float
     min_documents: int
     cap: float
@@ -185,7 +186,7 @@ def relevances(
             f = rows[k, order[i]]
             least = f if f < least else least
             most = f if f > most else most
-            documents += 1 if f > 0 else 0
+            documents += 1 if f > guards.present else 0
             inside: float = np.float64(f)
             inside = inside if inside > floor else floor
             held[i] = inside if inside < ceiling else ceiling

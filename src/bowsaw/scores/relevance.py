@@ -12,14 +12,14 @@ in a large codebook with hard coding (log 0), and to words that hardly vary (no 
 1. A word whose shares are all equal scores 0.
 2. One floor for the whole corpus replaces smaller shares. With hard coding, where a share is a
    count, it is half a descriptor of a mean bag. A floor per bag would encode the bag's size and
-   give a word that no bag has a high score. Soft shares are not counts and are never 0: most of a
-   large codebook are below half a descriptor. They are taken as they are, down to 2⁻⁵³, the
-   rounding of 1 − f.
+   give a word that no bag has a high score. Soft shares are never 0, and most of a large codebook
+   are below that. There it is divided by the number of words: half a descriptor that is equally
+   near to all. Less is the tail of the kernel, which states hold with less precision.
 3. Where the standard deviation of a class is below ``least_deviation`` floors, or below 10⁻⁵ of its
    mean (rounding), its Beta has its mean and this deviation instead; a word whose overall deviation
    is below scores 0. The default, a quarter, is a compromise: with 2500 words, most score 0 at 1,
    and rare words win at 1/16.
-4. A word that fewer than ``min_documents`` bags have scores 0.
+4. A word that fewer than ``min_documents`` bags have (with soft coding: above the floor) scores 0.
 5. I is at least 0, despite guards 2 and 3, and at most H(y), the entropy of the classes.
 
 **Cost.** A changed column costs two passes over its entries (logarithms are taken of products of
@@ -50,8 +50,8 @@ class Relevance(WordwiseScore):
     ----------
     floor : float or None, default=None
         Replaces smaller shares, from 2⁻⁵³ to below 0.5. None for half a descriptor of the mean bag
-        (of 1000 descriptors where ``begin`` is not given ``n_descriptors``), and for 2⁻⁵³ with soft
-        coding.
+        (of 1000 descriptors where ``begin`` is not given ``n_descriptors``), divided by the number
+        of words with soft coding.
     least_deviation : float, default=0.25
         The least standard deviation of a word's shares, in floors, above 0.
     min_documents : int, default=3
@@ -60,7 +60,7 @@ class Relevance(WordwiseScore):
     Attributes
     ----------
     floor_ : float
-        The floor in use, after ``begin``.
+        The floor in use, after ``update``.
 
     Examples
     --------
@@ -94,16 +94,21 @@ class Relevance(WordwiseScore):
         if self.floor is not None:
             self.floor_ = float(self.floor)
             return
-        if self._coding == "soft":
-            self.floor_ = LEAST_FLOOR
-            return
         mean = TYPICAL_DESCRIPTORS if n_descriptors is None else float(n_descriptors.mean())
         # The floor must stay below 0.5, also for bags of one descriptor.
-        self.floor_ = 0.5 / max(mean, 5.0)
+        self._half = self.floor_ = 0.5 / max(mean, 5.0)
+
+    def _allocate(self, n_columns: int) -> None:
+        super()._allocate(n_columns)
+        if self.floor is None and self._coding == "soft":
+            self.floor_ = self._half / n_columns
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         found = np.empty(len(rows))
         least_variance = (self.least_deviation * self.floor_) ** 2
-        guards = Guards(self.floor_, least_variance, self.min_documents, self.class_entropy)
-        relevances(np.ascontiguousarray(rows), self._order, self._class_sizes, guards, found)
+        present = 0.0 if self._coding == "hard" else self.floor_
+        limits = (self.floor_, present, least_variance, self.min_documents, self.class_entropy)
+        relevances(
+            np.ascontiguousarray(rows), self._order, self._class_sizes, Guards(*limits), found
+        )
         return found
