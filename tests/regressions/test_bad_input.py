@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import importlib
+import io
 import pkgutil
 import re
 import shutil
@@ -10,17 +11,21 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import gettempdir
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
+from rich.console import Console
 from tests.regressions import adapter
 from tests.regressions.adapter import fail_rename
 from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
+from bowsaw.cli.compare import Watcher
 from bowsaw.comparison.cell import Experiment
 from bowsaw.comparison.collection import Collection
+from bowsaw.comparison.compare import Step
 from bowsaw.comparison.methods import Method
 from bowsaw.comparison.records import Key
 from bowsaw.formats.classifier import LinearModel
@@ -293,3 +298,15 @@ def test_options_of_a_split_apply_where_a_sharpness_is_learned_on_it(bowsaw, mad
     soft = ("--coding", "soft", "--perplexity", 4)
     found = bowsaw("encode", made.book, made.store, *soft, *PARTS, "--seed", 0, "-o", "x.npz")
     assert found.code == 0, found.err
+
+
+def test_the_live_table_shows_brackets_of_a_name():
+    shown = io.StringIO()
+    console = Console(file=shown, width=100)
+    watcher = Watcher(SimpleNamespace(quiet=True))
+    watcher.live = SimpleNamespace(update=console.print)
+    result = {"accuracy": 0.5, "confusion": [[5, 4], [4, 5]]}
+    about = {"coding": "hard", "full_words": 100, "method": "random", "size": 10, "split": 0}
+    cell = {"set": "[old]", **about, "n_train": 9, "n_codebook": 9, "results": {"sqrt": result}}
+    watcher(Step(cell, 1, 2, None))
+    assert "[old]" in shown.getvalue()
