@@ -307,6 +307,13 @@ def test_the_live_table_shows_brackets_of_a_name():
     watcher.live = SimpleNamespace(update=console.print)
     result = {"accuracy": 0.5, "confusion": [[5, 4], [4, 5]]}
     about = {"coding": "hard", "full_words": 100, "method": "random", "size": 10, "split": 0}
-    cell = {"set": "[old]", **about, "n_train": 9, "n_codebook": 9, "results": {"sqrt": result}}
+    cell = {
+        "set": "[old]",
+        **about,
+        "n_train": 9,
+        "n_codebook": 9,
+        "n_test": 18,
+        "results": {"sqrt": result},
+    }
     watcher(Step(cell, 1, 2, None))
     assert "[old]" in shown.getvalue()
