@@ -55,10 +55,10 @@ def run(command: Command) -> None:
     coding = opt.coding_of(options)
     book = load(options.codebook) if options.codebook else None
     store = opt.open_store(options.store)
-    if book is not None:
-        opt.check_split(book, store, options)
     if options.output:
         opt.check_folder(options.output, options.store)
+    if book is not None:
+        opt.check_split(book, store, options)
     collection = Collection.from_store(
         store, codebook_images=options.train_codebook, train=options.train
     )
