@@ -295,8 +295,9 @@ _CERTIFICATE = {
 }
 _CELL = {
     **dict.fromkeys(("set", "coding", "method", "codes_with", "fingerprint"), str),
-    **dict.fromkeys(("full_words", "size", "n_columns", "n_coding_words", "n_train"), _COUNT),
-    **dict.fromkeys(("split", "codebook_bytes", "n_codebook", "n_test"), _NATURAL),
+    **dict.fromkeys(("full_words", "size", "n_columns", "n_coding_words"), _COUNT),
+    **dict.fromkeys(("codebook_bytes", "n_train"), _COUNT),
+    **dict.fromkeys(("split", "n_codebook", "n_test"), _NATURAL),
     "results": {"*": _OUTCOME},
     "parameters": dict,
     "costs": {"*": (None, Number(0))},
