@@ -330,11 +330,12 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
             f"score: {score}, from {scores[0]:.4g} to {scores[-1]:.4g}{how} (higher is better)"
         )
     if result.holdout is not None:
-        errors = result.holdout.errors.mean(axis=0)
-        best = int(errors.argmin())
+        errors, n_steps = result.holdout.errors.mean(axis=0), result.holdout.n_steps
+        after = errors[int(np.searchsorted(result.holdout.marks, n_steps))]
         command.status(
-            f"held-out error: {errors[0]:.4f} before refinement, {errors[best]:.4f} after "
-            f"{format_count(int(result.holdout.marks[best]), 'step')}, the number that was done"
+            f"held-out error: {errors[0]:.4f} before refinement, {after:.4f} after "
+            f"{format_count(n_steps, 'step')}, the number that was done (these images decided it, "
+            "so the error is optimistic)"
         )
     if selection.parameters.get("moved"):
         command.status(
