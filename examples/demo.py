@@ -132,10 +132,11 @@ def main(folder: Path = Path("demo")) -> None:
     run_of = {name: bs.read_run(name) for name in (result, large_alone, small_alone)}
     found, large, pruned = (run.accuracies("sqrt") for run in run_of.values())
     (about,) = run_of[result].about["sets"].values()
+    margin = run_of[result].table()[0]["margin"]
     seconds = time.perf_counter() - begin
     print(
         f"\nFound in {seconds:.0f} s: {found.mean():.1%} of the test tiles "
-        f"are recognised, ± {found.std(ddof=1):.1%} over {len(found)} splits.\n"
+        f"are recognised, ± {margin:.1%} (95 % interval, {len(found)} splits).\n"
         f"(Mean per-class accuracy, square-rooted histograms of {WORDS} words; guessing would get "
         f"{1 / len(about['classes']):.0%}.)\n"
         f"Pruned to {KEPT} words, which code alone: {pruned.mean():.1%} of the first split's "

@@ -3,13 +3,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from bowsaw.errors import ParameterError
-from bowsaw.evaluation.classifier import DEFAULT_GRID, HistogramClassifier
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.evaluation.classifier import DEFAULT_GRID, HistogramClassifier, nested_accuracy
 from bowsaw.evaluation.measures import mean_class_accuracy
+from bowsaw.evaluation.significance import accuracy_margin
+from bowsaw.random_streams import stream
+from bowsaw.selection.holdout import assign_folds
 
 
 def histograms(n_a_class=20, n_words=40, n_classes=3, n_descriptors=200, seed=0):
@@ -180,3 +184,22 @@ def test_bad_data_are_named():
     ):
         with pytest.raises(ValueError, match=message):
             HistogramClassifier().fit(*data)
+
+
+def test_a_nested_accuracy_is_what_a_plain_loop_gives():
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat(["fir", "oak", "yew"], [9, 12, 10]))
+    X = rng.dirichlet(np.ones(20), len(y))
+    model = HistogramClassifier(n_jobs=1, random_state=3)
+    labels = np.unique(y, return_inverse=True)[1]
+    folds = assign_folds(labels, 5, stream(7, "outer folds"))
+    found = []
+    for fold in range(5):
+        train, test = folds != fold, folds == fold
+        right = clone(model).fit(X[train], y[train]).predict(X[test]) == y[test]
+        found.append(np.mean([right[y[test] == name].mean() for name in set(y)]))
+    mean, margin = nested_accuracy(model, X, y, seed=7)
+    assert mean == pytest.approx(np.mean(found))
+    assert margin == pytest.approx(accuracy_margin(found, 1 / 4, [9, 12, 10]))
+    with pytest.raises(DataError, match="class 'elm' has 1 row"):
+        nested_accuracy(model, X[:3], ["elm", "oak", "oak"])
