@@ -17,6 +17,8 @@ IMAGE_SETS = ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
 """Where the two benchmark image sets lie; without them, the tests on them are left out."""
 BROWSER = ("BOWSAW_CHROMIUM", "BOWSAW_BROWSER")
 """Which browser opens the page, and whether its tests may be left out."""
+FAULTS = ("BOWSAW_FAULTS",)
+"""Whether all trials of the fault matrix are made; a tenth of them otherwise."""
 SLOW = {
     "tests/real/": "real images",
     "tests/browser/": "browser",
@@ -26,12 +28,13 @@ SLOW = {
     "tests/test_site.py": "documents",
     "tests/examples/": "examples",
     "tests/benchmarks/": "benchmarks",
+    "tests/faults/": "faults",
 }
 """Where every test belongs to ``make test-all``, and what it is about."""
 
 # No other variable changes what the tests do.
 for _name in [name for name in os.environ if name.startswith("BOWSAW_")]:
-    if _name not in IMAGE_SETS + BROWSER:
+    if _name not in IMAGE_SETS + BROWSER + FAULTS:
         del os.environ[_name]
 
 # Tables are drawn for this terminal, whatever the caller's is.
