@@ -24,7 +24,7 @@ export PYTHONUTF8 := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser lint style types imports format bench reproduce docs fuzz clean
+.PHONY: help demo test test-all browser lint style types imports format bench reproduce docs faults fuzz clean
 .NOTPARALLEL:
 # An interrupted set-up must not look like a finished one.
 .DELETE_ON_ERROR:
@@ -76,6 +76,9 @@ reproduce: $(VENV)/.dev-is-installed ## the paper's study: make reproduce SCENE1
 docs: $(VENV)/.dev-is-installed ## build the documentation site in build/site; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict -d build/site
 	@echo "build/site/index.html"
+
+faults: $(VENV)/.dev-is-installed ## every command × every fault: kills, signals, full disks, second writers
+	@BOWSAW_FAULTS=all $(RUN) -m pytest -q -n auto --dist worksteal tests/faults $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.dev-is-installed ## 100,000 mutated inputs per reader; resumable, takes hours
 	@$(RUN) -m tests.fuzz --all --inputs 100000 --folder build/fuzz

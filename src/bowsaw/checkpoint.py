@@ -23,6 +23,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import time
 import warnings
@@ -36,6 +37,11 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 from bowsaw.errors import BusyError, FormatError, MismatchError, SpaceError, StoreError
 from bowsaw.validation import canonical_json, json_value, parse_json
 
@@ -43,9 +49,13 @@ from bowsaw.validation import canonical_json, json_value, parse_json
 _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
 _REFUSED = {
     getattr(errno, name, errno.EACCES)
-    for name in ("EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EIO")
+    for name in (
+        *("EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "ENAMETOOLONG"),
+        "EIO",
+    )
 }
 _MAX_NAME = 255
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.partial", re.DOTALL)
 _MAX_EMPTY = 2**20
 _CHECKPOINT = "bowsaw-checkpoint"
 _SHORT = 30
@@ -84,15 +94,13 @@ def make_folder(folder: Path) -> None:
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete and on disk.
 
-    A symbolic link is followed, and an existing file keeps its permissions.
+    A symbolic link is followed, and an existing file keeps its permissions. Temporary files that a
+    killed process has left of the same file are removed.
     """
     target = Path(os.path.realpath(path))
-    tail = f".{secrets.token_hex(6)}.partial"
-    head = os.fsencode(target.name)[: _MAX_NAME - len(tail) - 1]
-    partial = target.with_name("." + os.fsdecode(head) + tail)
+    _remove_abandoned(target)
     with translate_write_errors(target):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        handle = os.open(partial, flags, 0o666)
+        handle, partial = _open_temporary(target)
         try:
             with os.fdopen(handle, "wb") as file:
                 with suppress(OSError):
@@ -100,7 +108,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(target)
+                if fcntl is not None:
+                    # Closing ends the lock, without which the file counts as abandoned.
+                    partial.replace(target)
+            if fcntl is None:
+                partial.replace(target)
         except BaseException:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
@@ -108,6 +120,46 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     # The rename has happened; a folder that cannot be synchronised does not undo it.
     with suppress(OSError):
         sync_folder(target.parent)
+
+
+def _open_temporary(target: Path) -> tuple[int, Path]:
+    """Make a temporary file beside ``target`` and lock it for as long as it is open."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        tail = f".{secrets.token_hex(6)}.partial"
+        head = os.fsencode(target.name)[: _MAX_NAME - len(tail) - 1]
+        partial = target.with_name("." + os.fsdecode(head) + tail)
+        handle = os.open(partial, flags, 0o666)
+        if fcntl is None:
+            return handle, partial
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if partial.exists():
+            return handle, partial
+        # Another process took it for abandoned before it was locked.
+        os.close(handle)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file has the name of a temporary file of ``atomic_write``."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of ``target``, and of its checkpoints, that no process has locked."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        start = f".{target.name}."
+        for entry in entries:
+            if entry.name.startswith(start) and is_temporary(entry.name):
+                with suppress(OSError):
+                    handle = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+                    try:
+                        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        Path(entry.path).unlink()
+                    finally:
+                        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:
@@ -138,14 +190,17 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
     """Hold the lock of an output (a file, or a folder), or raise a BusyError at once.
 
     A folder is locked by ``writer.lock`` inside it, which stays and means nothing; a file by
-    ``NAME.lock``, which is removed with the lock. ``what`` names the output in messages.
+    ``NAME.lock``, which is removed with the lock. A symbolic link has the lock of what it leads to.
+    ``what`` names the output in messages.
     """
     from filelock import FileLock, Timeout
 
     output = Path(path)
     named = f"the {what} {output}" if what else str(output)
     is_folder = output.is_dir()
-    lock_path = output / "writer.lock" if is_folder else Path(f"{output}.lock")
+    lock_path = output / "writer.lock" if is_folder else Path(f"{os.path.realpath(output)}.lock")
+    if os.path.lexists(lock_path) and (not lock_path.is_file() or lock_path.stat().st_size):
+        raise StoreError(f"{lock_path} is not a lock of bowsaw. Move it away.")
     lock = FileLock(lock_path, timeout=0)
     try:
         with translate_write_errors(named):
@@ -340,11 +395,13 @@ class Checkpoint:
 def remove_checkpoint(path: str | os.PathLike[str]) -> None:
     """Remove a checkpoint and those of its stages; refuse anything else under these names."""
     target = Path(path)
+    _remove_abandoned(target.absolute())
     folder, prefix = target.absolute().parent, f"{target.name}."
     stages = [file for file in folder.iterdir() if file.name.startswith(prefix)]
     for file in [target.absolute(), *stages]:
         if is_checkpoint(file):
-            file.unlink(missing_ok=True)
+            with translate_write_errors(file):
+                file.unlink(missing_ok=True)
         elif file == target.absolute() and os.path.lexists(file):
             raise FormatError(f"{path} is not a checkpoint of bowsaw. Move it away.")
 

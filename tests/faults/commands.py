@@ -40,6 +40,7 @@ class Command:
         return "." not in self.output or self.output.endswith(".store")
 
 
+CONVERTED = (".safetensors", ".npy", ".npz", ".yml", ".xml.gz", ".faiss", ".skops", ".mat")
 _PRUNE = "prune BOOK STORE PARTS --part train -o out.safetensors"
 _COMPARE = "--words 6 --sizes 3 --methods coverage,random --splits 2 PARTS -o out"
 COMMANDS = {
@@ -49,9 +50,7 @@ COMMANDS = {
         "out.safetensors",
         "--seed 1",
     ),
-    "encode": Command(
-        "encode BOOK STORE --coding soft -o out.npz", "out.npz", "--sharpness 20"
-    ),
+    "encode": Command("encode BOOK STORE --coding soft -o out.npz", "out.npz", "--sharpness 20"),
     "prune: annealing": Command(
         f"{_PRUNE} --method annealing --keep 4 --steps 300", "out.safetensors", "--score presence"
     ),
@@ -74,22 +73,15 @@ COMMANDS = {
         "--C 4",
         resumes=False,
     ),
-    "evaluate": Command(
-        "evaluate STORE --words 6 --splits 2 PARTS -o out", "out", "--seed 1"
-    ),
+    "evaluate": Command("evaluate STORE --words 6 --splits 2 PARTS -o out", "out", "--seed 1"),
     "compare": Command(f"compare STORE {_COMPARE} --workers 1", "out", "--seed 1"),
     "compare: images": Command(f"compare IMAGES {_COMPARE} --workers 1", "out", "--seed 1"),
     "compare: two workers": Command(f"compare STORE {_COMPARE} --workers 2", "out", "--seed 1"),
     "report": Command("report RUN -o out.html", "out.html", resumes=False),
-    "report: in place": Command(
-        "report run", "run/index.html", resumes=False, copies=True
-    ),
+    "report: in place": Command("report run", "run/index.html", resumes=False, copies=True),
     **{
-        f"convert: {suffix}": Command(
-            f"convert BOOK out{suffix}", f"out{suffix}", resumes=False
-        )
-        for suffix in (".safetensors", ".npy", ".npz", ".yml", ".xml.gz", ".faiss", ".skops")
-        + (".mat",)
+        f"convert: {suffix}": Command(f"convert BOOK out{suffix}", f"out{suffix}", resumes=False)
+        for suffix in CONVERTED
     },
     **{
         f"export: {suffix}": Command(

@@ -30,12 +30,12 @@ def given(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Given:
     names = ("scenes", "s.store", "book.safetensors", "model.safetensors", "run")
     made = Given(*(folder / name for name in names))
     part = (*PARTS, "--part", "train")
+    one_cell = ("--words", 8, "--sizes", 4, "--methods", "random", "--splits", 1)
     for words in (
         ("extract", images, "-o", made.store),
         ("train", made.store, "--words", 10, *PARTS, "--part", "codebook", "-o", made.book),
         ("fit", made.book, made.store, *part, "-o", made.model),
-        (*("compare", made.store, "--words", 8, "--sizes", 4, "--methods", "random"),)
-        + ("--splits", 1, *PARTS, "-o", made.run),
+        ("compare", made.store, *one_cell, *PARTS, "-o", made.run),
     ):
         assert main([*map(str, words), "-q", "-j", "1"]) == 0
     return made
@@ -59,9 +59,7 @@ def matrices(
 
 
 @pytest.fixture
-def matrix(
-    command: str, matrices: dict[str, Matrix], record_property: Any
-) -> Iterator[Matrix]:
+def matrix(command: str, matrices: dict[str, Matrix], record_property: Any) -> Iterator[Matrix]:
     """One command; what its trials count is added up at the end of the tests."""
     found = matrices[command]
     found.figures.clear()

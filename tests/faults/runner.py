@@ -69,22 +69,25 @@ SQLITE = {
 
 
 class Counters:
-    """Two numbers that a fork shares with the server: calls that write, and pieces of work."""
+    """Numbers that a fork shares with the server.
+
+    They are calls that write, pieces of work that are kept, and whether the command has begun.
+    """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 16)
+        self._memory = mmap.mmap(-1, 24)
 
     def add(self, place: int) -> int:
         value = self.read()[place] + 1
         struct.pack_into("q", self._memory, 8 * place, value)
         return value
 
-    def read(self) -> tuple[int, int]:
-        calls, units = struct.unpack("qq", self._memory[:16])
-        return calls, units
+    def read(self) -> tuple[int, int, int]:
+        calls, units, begun = struct.unpack("qqq", self._memory[:24])
+        return calls, units, begun
 
     def clear(self) -> None:
-        self._memory[:16] = bytes(16)
+        self._memory[:24] = bytes(24)
 
 
 class Disk:
@@ -97,8 +100,8 @@ class Disk:
 
     def _is_inside(self, target: Any) -> bool:
         if isinstance(target, int):
-            target = os.readlink(f"/proc/self/fd/{target}")
-        path = os.path.abspath(os.fsdecode(target))
+            target = Path(f"/proc/self/fd/{target}").readlink()
+        path = str(Path(os.fsdecode(target)).absolute())
         return os.path.realpath(path).startswith(self._folder) or path.startswith(self._folder)
 
     def call(self, kind: str, target: Any, begin: Callable[[], object] = lambda: None) -> None:
@@ -109,9 +112,11 @@ class Disk:
         if not self._at or number < self._at:
             return
         if number == self._at:
-            if self._error != errno.EACCES:
+            # A command that goes on writes all of it.
+            if self._error in (errno.ENOSPC, errno.EROFS) or signal.SIGKILL in self._signals:
                 begin()
-            for one in self._signals:
+            signals, self._signals = self._signals, []
+            for one in signals:
                 signal.raise_signal(one)
         if self._error and kind in REFUSED[self._error]:
             name = None if isinstance(target, int) else os.fspath(target)
@@ -227,7 +232,7 @@ def run_command(task: dict[str, Any], counters: Counters) -> int:
     """Run the command of a task in this process, with its fault, and return the exit code."""
     folder = Path(task["folder"])
     os.chdir(folder)
-    faulthandler.enable(io.open(f"{task['log']}.hang", "w"))
+    faulthandler.enable(Path(f"{task['log']}.hang").open("w"))  # noqa: SIM115
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, stream in (("out", 1), ("err", 2)):
         handle = os.open(f"{task['log']}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -235,6 +240,7 @@ def run_command(task: dict[str, Any], counters: Counters) -> int:
     tempfile.tempdir = str(folder / "tmp")
     make_repeatable(counters)
     Disk(task["folder"], task.get("fault", {}), counters).install()
+    counters.add(2)
     try:
         code = main(task["words"])
     except SystemExit as leaving:
@@ -251,7 +257,7 @@ def fork_command(task: dict[str, Any], counters: Counters) -> dict[str, Any]:
     """Run a task in a fork; send its signals by the clock; return how it ended, or stopped."""
     counters.clear()
     sys.stdout.flush()
-    begin, pid = time.monotonic(), os.fork()
+    pid = os.fork()
     if pid == 0:
         try:
             code = run_command(task, counters)
@@ -259,6 +265,9 @@ def fork_command(task: dict[str, Any], counters: Counters) -> dict[str, Any]:
             traceback.print_exc()
             code = NOT_OURS
         os._exit(code)
+    while not counters.read()[2]:
+        time.sleep(0.0005)
+    begin = time.monotonic()
     for seconds, number in task.get("fault", {}).get("clock", []):
         while time.monotonic() < begin + seconds:
             time.sleep(0.0005)
@@ -276,7 +285,7 @@ def wait_for(pid: int, begin: float, counters: Counters) -> dict[str, Any]:
         if time.monotonic() > last:
             os.kill(pid, signal.SIGABRT)
     status = found[1]
-    calls, units = counters.read()
+    calls, units, _ = counters.read()
     answer = {"seconds": time.monotonic() - begin, "calls": calls, "units": units}
     if os.WIFSTOPPED(status):
         return {**answer, "code": None, "stopped": pid}
@@ -307,7 +316,7 @@ def run_quietly(task: dict[str, Any], folder: str) -> None:
     import contextlib
     import shutil
 
-    before = os.getcwd()
+    before = Path.cwd()
     shutil.copytree(task["folder"], folder, dirs_exist_ok=True, symlinks=True)
     os.chdir(folder)
     try:
@@ -337,6 +346,8 @@ class Server:
         task = {"name": name, "words": words, "folder": str(folder), "fault": fault or {}}
         self._n_tasks += 1
         log = f"{self._log}.{self._n_tasks % 8}"
+        for one in ("out", "err"):
+            Path(f"{log}.{one}").touch()
         found = self._ask({**task, "log": log})
         texts = {one: Path(f"{log}.{one}").read_text("utf-8") for one in ("out", "err")}
         return {**found, **texts}

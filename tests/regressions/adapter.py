@@ -77,6 +77,11 @@ def interrupt_score(
     monkeypatch.setattr(Score, "update", interrupted)
 
 
+def stop(*_: Any, **__: Any) -> None:
+    """Be interrupted."""
+    raise KeyboardInterrupt
+
+
 def refuse_swaps(monkeypatch: pytest.MonkeyPatch, state: type, call: int) -> None:
     """Let a state refuse one move."""
     swap, n_calls = state.swap, [0]

@@ -16,6 +16,9 @@ from tests.regressions.adapter import fail_rename
 from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
+from bowsaw.checkpoint import Checkpoint, atomic_write, exclusive
+from bowsaw.errors import BusyError
+from bowsaw.store.histograms import HistogramWriter
 
 ANNEALED = (*adapter.PRUNE_ANNEALING, "--keep", 6, "-j", 1, *adapter.PART_TRAIN, *PARTS)
 
@@ -205,3 +208,86 @@ def test_two_names_that_are_written_alike_leave_a_store(bowsaw, scenes, tmp_path
     for _ in range(2):
         assert bowsaw("extract", "images", "-j", 1, "-o", "s.store").code == 0
     assert bs.Store(tmp_path / "s.store").n_usable >= 4
+
+
+def test_interrupting_prune_again_keeps_the_finished_codebook(
+    bowsaw, made, monkeypatch, tmp_path, fast_clock
+):
+    words = ("prune", made.book, made.store, *ANNEALED, "--steps", 400, "-o", "s.safetensors")
+    assert bowsaw(*words).code == 0
+    finished = (tmp_path / "s.safetensors").read_bytes()
+    adapter.interrupt_score(monkeypatch, 150)
+    assert bowsaw(*words).code == 130
+    assert (tmp_path / "s.safetensors").read_bytes() == finished
+
+
+def test_saving_removes_what_a_killed_process_has_left(tmp_path):
+    abandoned = tmp_path / ".book.safetensors.0123456789ab.partial"
+    mine = tmp_path / ".book.safetensors.draft.partial"
+    for path in (abandoned, mine):
+        path.write_bytes(b"half")
+    bs.save(bs.Codebook(np.eye(2)), tmp_path / "book.safetensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, "book.safetensors"]
+
+
+def test_saving_keeps_the_temporary_file_of_a_living_process(tmp_path):
+    with atomic_write(tmp_path / "book.safetensors") as file:
+        file.write(b"first")
+        bs.save(bs.Codebook(np.eye(2)), tmp_path / "book.safetensors")
+    assert (tmp_path / "book.safetensors").read_bytes() == b"first"
+
+
+@pytest.mark.parametrize("name", ["s.safetensors.lock", "s.safetensors"])
+def test_a_file_that_is_not_ours_is_kept(bowsaw, made, tmp_path, name):
+    (tmp_path / name).write_bytes(b"mine")
+    found = bowsaw("train", made.store, "--words", 12, "-j", 1, "-o", "s.safetensors")
+    assert found.code in (2, 5)
+    assert (tmp_path / name).read_bytes() == b"mine"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_write_protected_output_is_kept(bowsaw, made, tmp_path):
+    words = ("convert", made.book, "b.npy")
+    assert bowsaw(*words).code == 0
+    (tmp_path / "b.npy").chmod(0o444)
+    assert bowsaw(*words).code == 2
+
+
+def test_a_link_to_a_missing_folder_is_reported_before_training(bowsaw, made, tmp_path):
+    (tmp_path / "s.safetensors").symlink_to(tmp_path / "missing" / "s.safetensors")
+    found = bowsaw("train", made.store, "--words", 12, "-j", 1, "-o", "s.safetensors")
+    assert found.code == 2
+    assert "is not a folder" in found.err
+
+
+def test_a_link_and_its_file_have_one_lock(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with exclusive(tmp_path / "real"), pytest.raises(BusyError):
+        exclusive(tmp_path / "link").__enter__()
+
+
+def test_the_end_of_a_lock_leaves_that_of_another_process(tmp_path):
+    lock = tmp_path / "a.lock"
+    with exclusive(tmp_path / "a"):
+        lock.unlink()
+        lock.touch()
+    assert lock.exists()
+
+
+def test_overwriting_histograms_never_leaves_rows_without_a_note(tmp_path, monkeypatch):
+    path, shape = tmp_path / "h.npz", (4, 2)
+    with HistogramWriter(path, shape, {"seed": 0}) as writer:
+        writer.mark_done(2)
+    monkeypatch.setattr(Checkpoint, "save", adapter.stop)
+    with pytest.raises(KeyboardInterrupt):
+        HistogramWriter(path, shape, {"seed": 1}, overwrite=True)
+    monkeypatch.undo()
+    HistogramWriter(path, shape, {"seed": 1}, overwrite=True).__exit__()
+
+
+def test_a_run_that_was_killed_before_its_first_record_begins_again(bowsaw, made, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.0123456789ab.partial").write_bytes(b"{")
+    how = ("--words", 12, "--splits", 1, *PARTS, "-j", 1, "-o", "run")
+    assert bowsaw("evaluate", made.store, *how).code == 0
+    assert not list((tmp_path / "run").glob(".*"))

@@ -32,7 +32,7 @@ def run(command: Command) -> None:
     opt.refuse_split(options, "seed", learns=True)
     if options.scheduler and not opt.learns_sharpness(options):
         opt.refuse_options(options, ["jobs"], "the workers of --scheduler code. Leave it out")
-    opt.check_output(options.output, ".npz", codebook=options.codebook)
+    opt.check_output(options.output, ".npz", "histogram file", codebook=options.codebook)
     book, store = load(options.codebook), opt.open_store(options.store)
     coder = opt.coder_of(book, store, options, parallel=options.scheduler)
     if options.part != "all" or opt.learns_sharpness(coder):

@@ -47,7 +47,7 @@ def run(command: Command) -> None:
             f"the output must be a file name that ends in .onnx or .h; got {options.output}."
         )
     opt.check_output(
-        options.output, suffix, codebook=options.codebook, classifier=options.classifier
+        options.output, suffix, "export", codebook=options.codebook, classifier=options.classifier
     )
     if suffix != ".h":
         reason = "it is for C headers (.h), and the output is a graph. Leave it out"

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(command: Command) -> None:
     options = command.options
     opt.refuse_split(options)
-    opt.check_output(options.output, ".safetensors", codebook=options.codebook)
+    opt.check_output(options.output, ".safetensors", "classifier", codebook=options.codebook)
     store = opt.open_store(options.store)
     # Words of another tool have no description; the classifier then carries it for predict.
     book = load(options.codebook).with_description(store.description)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import glob
 import inspect
+import os
 import re
 import shlex
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,8 +26,11 @@ from numpy.typing import NDArray
 from bowsaw._version import __version__
 from bowsaw.checkpoint import (
     Checkpoint,
+    NpzReader,
+    begins_as,
     exclusive,
     is_checkpoint,
+    is_temporary,
     make_folder,
     remove_checkpoint,
     translate_write_errors,
@@ -34,10 +39,14 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import evaluate
-from bowsaw.errors import DataError, LeakError, ParameterError
+from bowsaw.errors import BowsawError, DataError, LeakError, ParameterError
 from bowsaw.evaluation.leaks import leaked_images, own_split
+from bowsaw.formats.classifier import is_classifier
+from bowsaw.formats.registry import load
+from bowsaw.formats.safetensors import FORMAT
 from bowsaw.images.split import Split
 from bowsaw.store import Store
+from bowsaw.store.histograms import FIELDS
 
 PARTS = ("all", "codebook", "train", "test")
 CODING = "hard: a descriptor counts for its nearest word; soft: it is shared among all words"
@@ -371,13 +380,58 @@ def open_store(path: str) -> Store:
     return store
 
 
-def check_output(path: str, suffix: str, **inputs: str | None) -> None:
-    """Raise a ParameterError when a file could not be written, or would replace an input."""
+def _is_codebook(path: Path) -> bool:
+    if begins_as(FORMAT, path):
+        # Also a damaged one.
+        return True
+    try:
+        load(path)
+    except BowsawError:
+        return False
+    return True
+
+
+def _has_histograms(path: Path) -> bool:
+    try:
+        with NpzReader(path) as arrays:
+            return set(FIELDS) <= set(arrays.names)
+    except Exception:
+        # As in NpzReader: damaged bytes raise many kinds of exceptions.
+        return False
+
+
+def _begins_with(*marks: bytes) -> Callable[[Path], bool]:
+    def is_known(path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        return any(mark in head for mark in marks)
+
+    return is_known
+
+
+_HEAD = 4096
+_KINDS: dict[str, Callable[[Path], bool]] = {
+    "codebook": _is_codebook,
+    "classifier": is_classifier,
+    "histogram file": _has_histograms,
+    "page": _begins_with(b"<title>bowsaw: "),
+    # The producer of a graph, or the first comment of a header.
+    "export": _begins_with(b"\x12\x06bowsaw", b"written by bowsaw"),
+}
+"""What commands write, and how a file of that kind is known."""
+
+
+def check_output(path: str, suffix: str, kind: str = "codebook", **inputs: str | None) -> None:
+    """Raise a ParameterError when a file could not be written, or would be lost by writing it.
+
+    A file is replaced only by one of its kind, and an empty file by any.
+    """
     target = Path(path)
     if target.suffix != suffix:
         raise ParameterError(f"the output must be a file name that ends in {suffix}; got {path}.")
-    if target.is_dir():
-        raise ParameterError(f"the output {path} is a folder. Choose another name.")
+    if target.exists() and not target.is_file():
+        what = "a folder" if target.is_dir() else "not a regular file"
+        raise ParameterError(f"the output {path} is {what}. Choose another name.")
     for name, source in inputs.items():
         is_same = False
         # Reading an input that is missing or unreadable reports that.
@@ -388,9 +442,21 @@ def check_output(path: str, suffix: str, **inputs: str | None) -> None:
                 f"the output {path} is the {name} itself ({source}), which would be lost. Choose "
                 "another output."
             )
-    if not target.absolute().parent.is_dir():
-        raise ParameterError(f"{target.parent} is not a folder. Make it, or choose another output.")
-    _check_writable(target.parent)
+    if target.exists():
+        if not target.stat().st_mode & stat.S_IWUSR:
+            raise ParameterError(
+                f"the output {path} is write-protected. Choose another name, or allow writing it."
+            )
+        if target.stat().st_size and not _KINDS[kind](target):
+            raise ParameterError(
+                f"the output {path} is a file of another kind, not a {kind} of bowsaw, and would "
+                "be lost. Choose another name, or move it away."
+            )
+    # A symbolic link is followed, so the file appears in the folder that the link leads to.
+    folder = Path(os.path.realpath(target)).parent if target.is_symlink() else target.parent
+    if not folder.absolute().is_dir():
+        raise ParameterError(f"{folder} is not a folder. Make it, or choose another output.")
+    _check_writable(folder)
 
 
 def _check_writable(folder: Path, make: bool = False) -> None:
@@ -411,7 +477,8 @@ def check_folder(path: str, source: str) -> Path:
             "Choose a folder beside them."
         )
     _check_writable(target, make=True)
-    others = [p.name for p in target.iterdir() if p.name not in ("work", "writer.lock")]
+    begun = ("work", "writer.lock")
+    others = [p.name for p in target.iterdir() if p.name not in begun and not is_temporary(p.name)]
     if others and not (target / "run.json").exists():
         raise ParameterError(f"the folder {path} holds {others[0]} and no run. Choose another.")
     return target

@@ -27,7 +27,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.methods import METHODS as ALL_METHODS
 from bowsaw.comparison.methods import prepare
-from bowsaw.errors import DataError, Interrupted, ParameterError
+from bowsaw.errors import BowsawError, DataError, Interrupted, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_seconds
@@ -90,14 +90,25 @@ def run(command: Command) -> None:
     with opt.resumable(options, task.settings()) as checkpoint:
         result = task.run(checkpoint, verbose=not command.quiet)
         small = _within_limit(task.pruned(result), options.max_bytes)
-        save(small, options.output)
+        where = f"the best words so far are in {options.output}"
+        if result.n_left and _is_finished(options.output):
+            where = f"{options.output} is a finished codebook and stays as it is"
+        else:
+            save(small, options.output)
         if result.n_left:
             raise KeyboardInterrupt(
                 f"{result.n_moves:,} of {format_count(result.n_moves + result.n_left, 'step')} "
-                f"were done; the best words so far are in {options.output}. Run the same command "
-                "again to continue."
+                f"were done; {where}. Run the same command again to continue."
             )
     _report(command, task, result, time.perf_counter() - begin)
+
+
+def _is_finished(path: str) -> bool:
+    """Return whether a file is a codebook, and not the best words of an interrupted search."""
+    try:
+        return not load(path).provenance.get("pruned", {}).get("moves_left")
+    except (BowsawError, OSError):
+        return False
 
 
 def _check_options(options: argparse.Namespace) -> None:

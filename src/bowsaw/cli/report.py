@@ -24,9 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
-    if options.output:
-        check_output(options.output, ".html")
     found = read_run(options.run)
+    check_output(options.output or str(Path(options.run) / "index.html"), ".html", "page")
     page = write_page(options.run, options.output)
     if not command.quiet:
         print_tables(command, found)

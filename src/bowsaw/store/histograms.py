@@ -38,6 +38,7 @@ from bowsaw.checkpoint import (
     NpzReader,
     atomic_write,
     exclusive,
+    is_checkpoint,
     remove_checkpoint,
     translate_write_errors,
 )
@@ -104,6 +105,9 @@ class HistogramWriter:
                     "left as it is."
                 )
             if overwrite:
+                if is_checkpoint(self._note_path):
+                    # Before the note: rows without one are not ours.
+                    self._rows_path.unlink(missing_ok=True)
                 remove_checkpoint(self._note_path)
             self.n_done = self._found(shape)
             if not self.n_done:
