@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import stat
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -22,8 +21,6 @@ from tests.faults.matrix import Matrix, differences, files_in, lasting
 
 from bowsaw.cli import main
 from bowsaw.errors import BusyError, FormatError, StoreError
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and /proc for open files")
 
 ALL = os.environ.get("BOWSAW_FAULTS") == "all"
 N_KILLS = 10
