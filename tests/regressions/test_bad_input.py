@@ -226,6 +226,7 @@ def test_soft_weights_are_on_disk_and_go_with_a_killed_process(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+CHOSEN = ("--keep", 4, "--method", "random")
 COMPARED = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, "--workers", 1)
 
 
@@ -245,7 +246,7 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
     train = (*adapter.PART_TRAIN, *PARTS)
     for line in (
         ("train", "p.store", "--words", 12, "--part", "codebook", *PARTS, "-o", "b.safetensors"),
-        ("prune", "b.safetensors", "p.store", *train, "--keep", 4, "-o", "s.safetensors"),
+        ("prune", "b.safetensors", "p.store", *train, *CHOSEN, "-o", "s.safetensors"),
         ("fit", "s.safetensors", "p.store", *train, "-o", "m.safetensors"),
         ("predict", "s.safetensors", "m.safetensors", "pets/brick"),
         ("encode", "s.safetensors", "p.store", "-o", "h.npz"),
