@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import bowsaw as bs
 from bowsaw.checkpoint import Checkpoint
 from bowsaw.errors import DataError
 from bowsaw.selection.descent import DescentPlan
 from bowsaw.selection.holdout import (
+    Holdout,
     assign_folds,
     check_all_are_seen,
     check_groups,
     classes_in_one_fold,
-    held_out_error,
+    held_out_losses,
     measure_holdout,
     n_groups_of,
     usual_folds,
@@ -81,12 +83,8 @@ def test_the_error_held_out_is_that_of_ridge_regression(monkeypatch):
     rows = random.dirichlet(np.ones(6), 40)
     rows[:30, 0] += 0.3 * labels
     truth = np.arange(10) % 3
-    errors = []
-    for ridges in ([0.1], [1.0], [0.1, 1.0]):
-        monkeypatch.setattr("bowsaw.selection.holdout.RIDGES", ridges)
-        errors.append(held_out_error(rows[:30], rows[30:], labels, truth))
-    found = errors[0]
-    assert errors[2] == min(errors[:2])
+    monkeypatch.setattr("bowsaw.selection.holdout.RIDGE", 0.1)
+    found = held_out_losses(rows[:30], rows[30:], labels, truth)
     # By the normal equations, the intercept not shrunk.
     X, Z, Y = np.sqrt(rows[:30]), np.sqrt(rows[30:]), np.eye(3)[labels]
     centred = X - X.mean(axis=0)
@@ -94,7 +92,40 @@ def test_the_error_held_out_is_that_of_ridge_regression(monkeypatch):
     ridge = 0.1 * np.trace(gram) / 6
     slopes = np.linalg.solve(gram + ridge * np.eye(6), centred.T @ (Y - Y.mean(axis=0)))
     guess = (Z - X.mean(axis=0)) @ slopes + Y.mean(axis=0)
-    assert found == pytest.approx(((guess - np.eye(3)[truth]) ** 2).sum(axis=1).mean())
+    np.testing.assert_allclose(found, ((guess - np.eye(3)[truth]) ** 2).sum(axis=1))
+
+
+def test_words_move_only_where_the_gain_is_many_standard_errors():
+    random, marks = np.random.default_rng(0), np.array([0, 5, 10])
+    hard, noise = random.normal(size=(40, 1)), 0.1 * random.normal(size=(40, 3))
+
+    def steps(*gains, n_held=40, n_folds=1):
+        folds = np.arange(40) % n_folds
+        losses = 1 + hard + noise - np.array([0.0, *gains])
+        return Holdout(marks, losses[:n_held], folds[:n_held]).n_steps
+
+    # What a bag costs in any case cancels; the differences spread by 0.14, their mean by 0.022.
+    assert [steps(gain, -9) for gain in (-0.1, 0.02, 0.2)] == [0, 0, 5]
+    # The last that is about as good as the best.
+    assert [steps(0.2, gain) for gain in (0.1, 0.2, 0.3)] == [5, 10, 10]
+    assert [steps(9.0, -9, n_held=n_held) for n_held in (0, 1, 2)] == [0, 0, 5]
+    # A paired t-test of each mark, by Bonferroni; folds are not independent.
+    for gain in np.linspace(0.0, 0.1, 21):
+        t = stats.ttest_rel(noise[:, 0], noise[:, 1] - gain).statistic
+        for n_folds, share in ((1, 1.0), (2, 1.25), (5, 2.0)):
+            reliable = stats.t.sf(t / np.sqrt(share), 39) < 0.05 / 2
+            assert (steps(gain, -9, n_folds=n_folds) == 5) == reliable
+
+
+def test_bags_of_one_group_count_as_one():
+    random, labels = np.random.default_rng(1), np.arange(40) % 2
+    bags = bs.Bags.from_list([random.normal([c, 0.0], size=(20, 2)) for c in labels])
+    plan, nothing = DescentPlan(n_steps=2, per_bag=16), Checkpoint(None, {})
+    how = {"n_folds": 2, "seed": 0, "checkpoint": nothing, "groups": np.arange(40) // 4}
+    book = bs.Codebook([[0.0, 0.0], [1.0, 0.0]])
+    found = measure_holdout(lambda rows, task: book, bags, labels, plan, **how)
+    assert found.losses.shape == (4, 3)
+    assert found.folds.tolist() == [0, 0, 1, 1]
 
 
 def test_words_to_begin_with_are_chosen_without_the_bags_held_out():

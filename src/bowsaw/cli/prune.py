@@ -354,7 +354,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
             f"{selection.parameters['moved']:.2g} on average (a descriptor has length 1)"
         )
     elif options.method == "refinement":
-        reason = "" if result.holdout is None else " (held-out error did not improve)"
+        reason = "" if result.holdout is None else " (held-out error did not improve reliably)"
         command.status(f"refinement: 0 steps{reason}")
     if result.estimate is not None:
         command.status(f"estimate: {result.estimate}")

@@ -85,7 +85,8 @@ class Refinement(Selector):
         The ids that the words began as. Scores are minus each step's error, which is that of the
         step's sample and so no ``leave-one-out`` of all bags; without steps, those of ``start``.
     holdout_ : Holdout or None
-        The errors on bags held out, by steps; None where it was not checked.
+        The errors on bags held out, by steps, and the steps that they allow; None where it was not
+        checked.
     moved_, errors_ : float, ndarray of float64 of shape (n_done,)
         The mean distance that words moved, in unit-norm units, and each step's leave-one-out error.
 
