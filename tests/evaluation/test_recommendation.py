@@ -102,7 +102,7 @@ def test_the_size_for_a_limit():
 def test_the_true_loss_of_a_recommended_size_is_rarely_above_the_limit():
     # 22 sizes whose true loss rises to 0.1, five folds with a spread of 0.02, and a limit of 0.01.
     # By the estimated loss alone, the size was too small in two of three paths.
-    # The rate depends on the curve: where every size loses just more than the limit, it is one half.
+    # The rate depends on the curve: one half, where every size loses just more than the limit.
     random, n_paths = np.random.default_rng(0), 1000
     sizes = np.geomspace(1000, 10, 22).astype(int).tolist()
     truth = 0.1 * np.linspace(0, 1, 22) ** 2
