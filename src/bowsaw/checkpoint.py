@@ -274,6 +274,16 @@ def write_tensors(
     path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
 ) -> None:
     """Write arrays and texts with their digest; the same content gives the same bytes."""
+    parts = tensors_bytes(tensors, metadata)
+    with atomic_write(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def tensors_bytes(
+    tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+) -> tuple[bytes, memoryview]:
+    """Return the header and the rest of the file that :func:`write_tensors` writes."""
     from safetensors.numpy import save
 
     signed = {**metadata, "digest": tensors_digest(tensors, metadata)}
@@ -282,9 +292,7 @@ def write_tensors(
     # safetensors writes metadata in any order.
     header = json.dumps(json.loads(bytes(content[8:end])), sort_keys=True).encode()
     header += b" " * (-len(header) % 8)
-    with atomic_write(path) as file:
-        file.write(len(header).to_bytes(8, "little") + header)
-        file.write(content[end:])
+    return len(header).to_bytes(8, "little") + header, content[end:]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -319,8 +319,10 @@ def run_quietly(task: dict[str, Any], folder: str) -> None:
     before = Path.cwd()
     shutil.copytree(task["folder"], folder, dirs_exist_ok=True, symlinks=True)
     os.chdir(folder)
+    quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        # What fails here fails in the fork, too, and is reported from there.
+        with quiet[0], quiet[1], contextlib.suppress(Exception):
             main([*task["words"], "--quiet"])
     finally:
         os.chdir(before)
@@ -370,6 +372,7 @@ class Server:
         """End the server."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.kill()
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()

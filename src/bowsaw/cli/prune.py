@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from bowsaw.comparison.methods import prepare
 from bowsaw.errors import BowsawError, DataError, Interrupted, ParameterError
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.formats.registry import load, save
+from bowsaw.formats.safetensors import n_bytes
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.scores.base import SCORES
 from bowsaw.selection.annealing import USUAL_STEPS, Annealing
@@ -301,13 +301,8 @@ def _words_within(limit: int, book: Codebook, bags: Bags) -> int:
 
 def _within_limit(small: Codebook, limit: int | None) -> Codebook:
     """Return the codebook, without the details of its search where the file would be too large."""
-    if limit is None:
+    if limit is None or n_bytes(small) <= limit:
         return small
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "small.safetensors"
-        save(small, path)
-        if path.stat().st_size <= limit:
-            return small
     record = {**small.provenance["pruned"], "selection": None, "before": None}
     return small.with_provenance(pruned=record)
 

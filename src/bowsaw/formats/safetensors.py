@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw.checkpoint import tensors_digest, write_tensors
+from bowsaw.checkpoint import tensors_bytes, tensors_digest, write_tensors
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
 from bowsaw.formats.reader import Axes, Matrices, UnsupportedError, printable
@@ -38,7 +38,16 @@ _TYPES = {
 
 def write_safetensors(codebook: Codebook, path: str | PathLike[str]) -> None:
     """Write a codebook as safetensors, atomically."""
-    metadata = {
+    write_tensors(path, codebook_arrays(codebook), _metadata(codebook))
+
+
+def n_bytes(codebook: Codebook) -> int:
+    """Return the size of the file that a codebook makes."""
+    return sum(map(len, tensors_bytes(codebook_arrays(codebook), _metadata(codebook))))
+
+
+def _metadata(codebook: Codebook) -> dict[str, str]:
+    return {
         "format": FORMAT,
         "format_version": VERSION,
         "scale": repr(codebook.scale),
@@ -46,7 +55,6 @@ def write_safetensors(codebook: Codebook, path: str | PathLike[str]) -> None:
         "description": canonical_json(codebook.description),
         "provenance": json.dumps(codebook.provenance, sort_keys=True),
     }
-    write_tensors(path, codebook_arrays(codebook), metadata)
 
 
 def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
