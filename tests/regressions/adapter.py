@@ -29,11 +29,6 @@ FORMAT_ERROR = FormatError
 __all__ = ["BowsawError", "DataError", "Relevance", "beta_entropy", "word_scores"]
 
 
-def fails(reason: str, error: type[BaseException] = AssertionError) -> pytest.MarkDecorator:
-    """Mark a defect that is known and not fixed yet; its fix removes the mark."""
-    return pytest.mark.xfail(strict=True, raises=error, reason=reason)
-
-
 def checkpoint_of(output: Path) -> Path:
     """Return where a command keeps the checkpoint of an output."""
     return output.with_name(f"{output.name}.partial")

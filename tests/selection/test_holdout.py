@@ -106,8 +106,8 @@ def test_words_move_only_where_the_gain_is_many_standard_errors():
 
     # What a bag costs in any case cancels; the differences spread by 0.14, their mean by 0.022.
     assert [steps(gain, -9) for gain in (-0.1, 0.02, 0.2)] == [0, 0, 5]
-    # The last that is about as good as the best.
-    assert [steps(0.2, gain) for gain in (0.1, 0.2, 0.3)] == [5, 10, 10]
+    # The last that is not reliably worse than the best, and better than none.
+    assert [steps(0.2, gain) for gain in (0.05, 0.19, 0.3)] == [5, 10, 10]
     assert [steps(9.0, -9, n_held=n_held) for n_held in (0, 1, 2)] == [0, 0, 5]
     # A paired t-test of each mark, by Bonferroni; folds are not independent.
     for gain in np.linspace(0.0, 0.1, 21):
