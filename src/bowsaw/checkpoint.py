@@ -209,7 +209,12 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
                 if not is_folder:
                     lock_path.touch()
                 before = _identity(lock_path)
-                lock.acquire()
+                try:
+                    lock.acquire()
+                except Timeout:
+                    if is_folder or before == _identity(lock_path):
+                        raise
+                    continue
                 if is_folder or before == _identity(lock_path):
                     break
                 lock.release()

@@ -145,18 +145,18 @@ class SplitRun:
         )
         file = f"{name}-{split.index}-{n_words}-{digest[:16]}.safetensors"
         path = self.experiment.folder / "work" / "codebooks" / file
+        partial = path.with_suffix(".partial")
         try:
             book = load(path)
         except (BowsawError, OSError):
             make_folder(path.parent)
-            partial = path.with_suffix(".partial")
             trainer.set_params(verbose=self.experiment.verbose, checkpoint=partial)
             rows = split.codebook if len(split.codebook) else split.train
             begin = time.perf_counter()
             book = trainer.fit(self.collection.bags[rows]).codebook_
             save(book.with_provenance(seconds=round(time.perf_counter() - begin, 3)), path)
-            remove_checkpoint(partial)
             book = load(path)
+        remove_checkpoint(partial)
         self._codebooks[n_words] = book
         return book
 
