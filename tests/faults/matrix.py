@@ -21,7 +21,7 @@ import signal
 import sqlite3
 import zipfile
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,9 @@ def files_in(folder: Path) -> Files:
         elif path.is_dir():
             found[name] = "folder"
         else:
-            found[name] = _content(path)
+            # A worker that outlives a killed command for a moment removes its temporary files.
+            with suppress(FileNotFoundError):
+                found[name] = _content(path)
     return found
 
 

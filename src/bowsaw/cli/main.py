@@ -7,6 +7,7 @@ Only the module of the chosen command is imported, so ``bowsaw --help`` is quick
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import signal
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from bowsaw._version import __version__
 from bowsaw.errors import BowsawError
@@ -72,21 +73,38 @@ class _Signals:
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
+        self._hook = sys.unraisablehook
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
+        sys.unraisablehook = self._raise_again
         # Signals belong to the main thread, and one that is ignored (nohup) stays ignored.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 if signal.getsignal(number) != signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._receive)
+        return self
 
     def __exit__(self, *_: object) -> None:
+        sys.unraisablehook = self._hook
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def ignore(self) -> None:
+        """Let no further signal end the process before it has said how to continue."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
 
     def _receive(self, number: int, _: object) -> None:
         self.received = number
         raise KeyboardInterrupt
+
+    def _raise_again(self, unraisable: Any) -> None:
+        """Repeat a signal that arrived in a destructor, where Python drops the exception."""
+        if self.received is None:
+            self._hook(unraisable)
+        elif isinstance(unraisable.exc_value, KeyboardInterrupt):
+            threading.Timer(0.01, _thread.interrupt_main, (self.received,)).start()
+        # Else an object was half made when the signal came; the message says all there is to say.
 
 
 def parser(*chosen: str) -> argparse.ArgumentParser:
@@ -130,21 +148,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser().print_help(sys.stderr)
         return USAGE
-    options, signals = None, _Signals()
+    with _Signals() as signals:
+        return _main(words, signals)
+
+
+def _main(words: list[str], signals: _Signals) -> int:
+    options = None
     try:
-        with signals:
-            top = parser(words[0])
-            _check_names(top, words)
-            options = top.parse_args(words)
-            options.typed = words
-            if signals.received is not None:
-                # Python has lost the exception in an import.
-                raise KeyboardInterrupt
-            _run(options)
+        top = parser(words[0])
+        _check_names(top, words)
+        options = top.parse_args(words)
+        options.typed = words
+        if signals.received is not None:
+            # Python has lost the exception in an import.
+            raise KeyboardInterrupt
+        _run(options)
     except BaseException as error:
         expected = isinstance(error, _EXPECTED)
         # A signal in the middle of an import may surface as any exception of Python's.
         if isinstance(error, KeyboardInterrupt) or (signals.received is not None and not expected):
+            signals.ignore()
             message = str(error) if isinstance(error, KeyboardInterrupt) else ""
             return _report_stop(signals.received, options, message)
         if options is None or options.debug or not expected:

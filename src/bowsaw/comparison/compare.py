@@ -345,13 +345,13 @@ def _run(
         if n_workers > 1:
             n_jobs = max(1, n_threads // n_workers)
             experiment = replace(experiment, n_jobs=n_jobs, n_workers=n_workers, verbose=False)
+        left, took = {key: None for key in keys if key not in done}, dict[Key, float]()
         begin, before = time.perf_counter(), float(about["seconds"])
 
         def save_time() -> None:
-            about["seconds"] = round(before + time.perf_counter() - begin, 1)
+            if not about["finished"]:
+                about["seconds"] = round(before + time.perf_counter() - begin, 1)
             write_about(folder, about)
-
-        left, took = {key: None for key in keys if key not in done}, dict[Key, float]()
 
         def write(key: Key, cell: Cell, seconds: float) -> None:
             lines.append(cell)
@@ -376,7 +376,7 @@ def _run(
             order += [key for key in done if key not in set(order)]
             if order != list(done):
                 lines.rewrite(done[key] for key in order)
-            about["finished"] = _now()
+            about["finished"] = about["finished"] or _now()
         finally:
             save_time()
         return read_run(folder)
@@ -413,6 +413,8 @@ def _resume(
             "with --overwrite; it has been left as it is."
         )
     about["created"], about["seconds"] = before.get("created"), before.get("seconds", 0.0)
+    if done.keys() >= set(keys):
+        about["finished"] = before.get("finished")
     about["sets"] = {**before["sets"], **about["sets"]}
     merged = {**before["methods"], **about["methods"]}
     about["methods"] = {name: merged[name] for name in [*METHODS, *merged] if name in merged}

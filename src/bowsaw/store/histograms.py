@@ -107,15 +107,17 @@ class HistogramWriter:
             if overwrite:
                 if is_checkpoint(self._note_path):
                     # Before the note: rows without one are not ours.
-                    self._rows_path.unlink(missing_ok=True)
+                    with translate_write_errors(self._path):
+                        self._rows_path.unlink(missing_ok=True)
                 remove_checkpoint(self._note_path)
             self.n_done = self._found(shape)
             if not self.n_done:
                 self._note.save({"done": 0})
                 self._reserve(shape)
-            self.rows: NDArray[np.float32] = np.memmap(
-                self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
-            )
+            with translate_write_errors(self._path):
+                self.rows: NDArray[np.float32] = np.memmap(
+                    self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
+                )
         except BaseException:
             self._stack.close()
             raise
@@ -190,7 +192,8 @@ class HistogramWriter:
                 with archive.open(zipfile.ZipInfo(f"{name}.npy", _EPOCH), "w") as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         del self.rows
-        self._rows_path.unlink()
+        with translate_write_errors(self._path):
+            self._rows_path.unlink()
         remove_checkpoint(self._note_path)
         self._stack.close()
 
