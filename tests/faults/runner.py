@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from bowsaw.checkpoint import Checkpoint, JsonLines
-from bowsaw.cli.main import main
+from bowsaw.cli.main import _Signals, main
 from bowsaw.store.catalog import Catalog
 from bowsaw.store.histograms import HistogramWriter
 
@@ -240,9 +240,16 @@ def run_command(task: dict[str, Any], counters: Counters) -> int:
     tempfile.tempdir = str(folder / "tmp")
     make_repeatable(counters)
     Disk(task["folder"], task.get("fault", {}), counters).install()
-    counters.add(2)
+    install = _Signals.install
+
+    def install_and_begin(signals: _Signals) -> None:
+        install(signals)
+        counters.add(2)
+
+    _Signals.install = install_and_begin  # type: ignore[method-assign]
+    sys.argv[1:] = task["words"]
     try:
-        code = main(task["words"])
+        code = main()
     except SystemExit as leaving:
         code = int(leaving.code or 0)
     except BaseException:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import _thread
 import argparse
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Self
@@ -40,6 +42,9 @@ COMMANDS = {
 
 USAGE, INTERRUPTED, TERMINATED = 2, 130, 143
 """Exit codes beside those of ``bowsaw.errors``, as argparse and shells have them."""
+
+SAME_REQUEST = 1.0
+"""Seconds after a signal in which another one does not disturb the orderly end."""
 
 _EXPECTED = (BowsawError, OSError, MemoryError)
 _DESCRIPTION = "Build visual vocabularies from folders of images, measure them, prune them."
@@ -70,32 +75,43 @@ class _Parser(argparse.ArgumentParser):
 class _Signals:
     """Lets SIGTERM end the work as Ctrl-C does: files closed, the terminal restored."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_process: bool) -> None:
         self.received: int | None = None
+        self._is_process = is_process
+        self._last = -math.inf
         self._before: dict[int, Any] = {}
         self._hook = sys.unraisablehook
 
     def __enter__(self) -> Self:
-        sys.unraisablehook = self._raise_again
-        # Signals belong to the main thread, and one that is ignored (nohup) stays ignored.
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) != signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._is_process:
+            return
         sys.unraisablehook = self._hook
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def ignore(self) -> None:
-        """Let no further signal end the process before it has said how to continue."""
-        for number in self._before:
-            signal.signal(number, signal.SIG_IGN)
+    def finish(self) -> None:
+        """Ignore what comes from now on: only messages are left."""
+        self._last = math.inf
+
+    def install(self) -> None:
+        """Receive signals until the end of the ``with`` block, or of the process."""
+        sys.unraisablehook = self._raise_again
+        # Signals belong to the main thread, and one that is ignored (nohup) stays ignored.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before != signal.SIG_IGN:
+                    self._before[number] = before
+                    signal.signal(number, self._receive)
 
     def _receive(self, number: int, _: object) -> None:
-        self.received = number
+        # One that follows at once (the shell and a parent both send it) is the same request.
+        if time.monotonic() < self._last + SAME_REQUEST:
+            return
+        self.received, self._last = number, time.monotonic()
         raise KeyboardInterrupt
 
     def _raise_again(self, unraisable: Any) -> None:
@@ -103,6 +119,7 @@ class _Signals:
         if self.received is None:
             self._hook(unraisable)
         elif isinstance(unraisable.exc_value, KeyboardInterrupt):
+            self._last = -math.inf
             threading.Timer(0.01, _thread.interrupt_main, (self.received,)).start()
         # Else an object was half made when the signal came; the message says all there is to say.
 
@@ -148,13 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser().print_help(sys.stderr)
         return USAGE
-    with _Signals() as signals:
+    with _Signals(is_process=arguments is None) as signals:
         return _main(words, signals)
 
 
 def _main(words: list[str], signals: _Signals) -> int:
     options = None
     try:
+        signals.install()
         top = parser(words[0])
         _check_names(top, words)
         options = top.parse_args(words)
@@ -163,11 +181,12 @@ def _main(words: list[str], signals: _Signals) -> int:
             # Python has lost the exception in an import.
             raise KeyboardInterrupt
         _run(options)
+        signals.finish()
     except BaseException as error:
+        signals.finish()
         expected = isinstance(error, _EXPECTED)
         # A signal in the middle of an import may surface as any exception of Python's.
         if isinstance(error, KeyboardInterrupt) or (signals.received is not None and not expected):
-            signals.ignore()
             message = str(error) if isinstance(error, KeyboardInterrupt) else ""
             return _report_stop(signals.received, options, message)
         if options is None or options.debug or not expected:
