@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from bowsaw.images.folder import ImageFolder as ImageFolder
     from bowsaw.images.split import Split as Split
     from bowsaw.inference.whatif import whatif as whatif
+    from bowsaw.recogniser import Recogniser as Recogniser
+    from bowsaw.recogniser import shrink as shrink
     from bowsaw.report.page import Section as Section
     from bowsaw.report.page import write_page as write_page
     from bowsaw.selection.annealing import Annealing as Annealing
@@ -63,6 +65,7 @@ _MODULES = {
     "PresenceRanking": "bowsaw.selection.ranking",
     "PruningPath": "bowsaw.evaluation.path",
     "RandomSubset": "bowsaw.selection.baselines",
+    "Recogniser": "bowsaw.recogniser",
     "Refinement": "bowsaw.selection.refinement",
     "Section": "bowsaw.report.page",
     "Selection": "bowsaw.selection.base",
@@ -75,6 +78,7 @@ _MODULES = {
     "load": "bowsaw.formats.registry",
     "read_run": "bowsaw.comparison.records",
     "save": "bowsaw.formats.registry",
+    "shrink": "bowsaw.recogniser",
     "whatif": "bowsaw.inference.whatif",
     "write_page": "bowsaw.report.page",
 }

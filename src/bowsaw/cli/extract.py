@@ -28,6 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(parser, "--strict", bool, "stop at a file that cannot be used")
     opt.add(parser, "--overwrite", bool, "replace a store made with other parameters")
     opt.add_jobs(parser, extract, scheduler=True)
+    add_dense_sift(parser)
+
+
+def add_dense_sift(parser: argparse.ArgumentParser) -> None:
     integer = opt.int_from(1)
     opt.add_from(
         parser.add_argument_group("dense SIFT"),
@@ -39,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--max-pixels", "max_pixels", integer, "files that claim more are set aside"),
         ("--dtype", "dtype", ("uint8", "float32"), "how descriptors are stored"),
     )
+
+
+def dense_sift_of(options: argparse.Namespace) -> DenseSift:
+    names = ("patch", "step", "max_side", "min_contrast", "dtype", "max_pixels")
+    return DenseSift(**{name: getattr(options, name) for name in names})
 
 
 def image_folder(path: str, preset: str | None) -> ImageFolder:
@@ -56,13 +65,12 @@ def run(command: Command) -> None:
             "taken for a class. Choose an output beside them."
         )
     images = image_folder(options.images, options.preset)
-    names = ("patch", "step", "max_side", "min_contrast", "dtype", "max_pixels")
     classes = format_count(len(images.classes), "class", "classes")
     command.note(f"{format_count(len(images), 'file')} in {classes}")
     begin = time.perf_counter()
     store = extract(
         images,
-        DenseSift(**{name: getattr(options, name) for name in names}),
+        dense_sift_of(options),
         options.output,
         n_jobs=options.jobs,
         strict=options.strict,
@@ -78,14 +86,14 @@ def run(command: Command) -> None:
         f"{format_count(bags.n_descriptors, 'descriptor')} ({format_bytes(size)}), "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
-    _report_set_aside(command, store)
+    report_set_aside(command, store)
     _report_copies(command, store)
     if not store.n_usable:
         raise DataError(f"none of the files in {options.images} could be used. Give other images.")
     _suggest_evaluation(command, store)
 
 
-def _report_set_aside(command: Command, store: Store) -> None:
+def report_set_aside(command: Command, store: Store) -> None:
     found = store.set_aside
     if found:
         command.status(f"set aside, {len(found):,} of {format_count(store.n_images, 'file')}:")

@@ -23,13 +23,14 @@ from bowsaw._version import __version__
 from bowsaw.errors import BowsawError
 
 COMMANDS = {
+    "shrink": "turn a folder of photos into a small recogniser and a page about it; resumable",
     "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
     "train": "learn a codebook from the descriptors of a store by k-means; resumable",
     "prune": "keep only the words of a codebook that separate the classes best; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
     "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
     "fit": "learn a classifier of a codebook's histograms from the images of a store",
-    "predict": "classify images with a codebook and a classifier",
+    "predict": "classify images with a recogniser, or with a codebook and a classifier",
     "export": "write a codebook and a classifier for devices: an ONNX graph or a C header",
     "compare": "measure pruning methods at many sizes, and write a page about them; resumable",
     "report": "build the page of a comparison again from its records",

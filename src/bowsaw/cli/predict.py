@@ -1,138 +1,195 @@
-"""``bowsaw predict``: images to classes, with a codebook and a classifier.
+"""``bowsaw predict``: images to classes, with a recogniser, or a codebook and a classifier.
 
 An image is described as the codebook's own descriptors were. A file that cannot be used is set
 aside with the reason; the others get their classes. One that was named itself makes the command
 fail at the end, one of a folder does not, as in ``bowsaw extract``.
+
+Where sub-folders of a folder are named like classes, they are taken for the truth, and the accuracy
+on those images is shown. Images that the recogniser has learned from do not count.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bowsaw.bags import Bags
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.codebook import Codebook
-from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import DataError, ImageError, ParameterError
-from bowsaw.formats.classifier import LinearModel, load_classifier
+from bowsaw.errors import DataError, ParameterError
+from bowsaw.evaluation.measures import class_accuracies, confusion
+from bowsaw.evaluation.significance import accuracy_margin
+from bowsaw.formats.classifier import load_classifier
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count
 from bowsaw.images.folder import files_in
-from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress
+from bowsaw.recogniser import Answer, Recogniser
 
-EXAMPLE = "bowsaw predict small.safetensors model.safetensors photo.jpg folder/"
-_CHUNK = 64
-_MAX_LISTED = 20
+EXAMPLE = "bowsaw predict recogniser/ photo.jpg folder/"
+_MAX_LISTED, _MAX_CONFUSIONS = 20, 10
 
-Answer = dict[str, Any]
+Row = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    opt.add_files(parser, "codebook", "classifier")
-    parser.add_argument(
-        "images", metavar="IMAGE", nargs="+", help="an image file, or a folder of them"
-    )
-    opt.add(parser, "--json", bool, "print one line of JSON per image, with every score")
-    opt.add_jobs(parser, DenseSift)
+    text = "a folder made by bowsaw shrink, or a codebook with --classifier"
+    parser.add_argument("recogniser", metavar="RECOGNISER", help=text)
+    text = "an image file, or a folder of them; sub-folders named like classes are the truth"
+    parser.add_argument("images", metavar="IMAGE", nargs="+", help=text)
+    opt.add(parser, "--classifier", None, "made by bowsaw fit with the codebook RECOGNISER")
+    shape = parser.add_mutually_exclusive_group()
+    opt.add(shape, "--json", bool, "print one line of JSON per image, with every score")
+    opt.add(shape, "--csv", bool, "print CSV: path, class, margin, truth, error")
+    opt.add_jobs(parser, Recogniser.predict)
+
+
+def open_recogniser(path: str, classifier: str | None) -> Recogniser:
+    """Return a recogniser from its folder, or from a codebook and a classifier."""
+    if Path(path).is_dir():
+        if classifier is not None:
+            raise ParameterError(
+                f"--classifier does not apply: the folder {path} has its own. Leave it out."
+            )
+        return Recogniser.load(path)
+    if classifier is None:
+        raise ParameterError(
+            f"{path} is not a folder made by bowsaw shrink. Name one, or a codebook together with "
+            "--classifier FILE, made by bowsaw fit."
+        )
+    return Recogniser(load(path), load_classifier(classifier))
 
 
 def run(command: Command) -> None:
     options = command.options
-    book, model = load(options.codebook), load_classifier(options.classifier)
-    coder = model.coder(book, n_jobs=options.jobs)
-    sift = descriptor_of(coder.words_in_use())
-    files = [file for given in options.images for file in _files(given)]
-
-    def describe(file: str) -> Any:
-        try:
-            return sift.describe(sift.load(file).grey)[0]
-        except ImageError as error:
-            return error
-
-    answers: list[Answer] = []
+    recogniser = open_recogniser(options.recogniser, options.classifier)
+    files = [pair for given in options.images for pair in _files(given, recogniser)]
+    rows: list[Row] = []
     with Progress("predicting", len(files), show=not command.quiet) as bar:
-        for start in range(0, len(files), _CHUNK):
-            chunk = files[start : start + _CHUNK]
-            found = list(bar.track(ordered_map(describe, chunk, options.jobs)))
-            usable = [rows for rows in found if not isinstance(rows, ImageError)]
-            bags = Bags.from_list(usable, scale=sift.scale, description=sift.description())
-            scores = iter(model.scores(coder.transform(bags)))
-            for file, rows in zip(chunk, found, strict=True):
-                if isinstance(rows, ImageError):
-                    answers.append({"path": file, "error": rows.reason})
-                else:
-                    answers.append(_answer(file, model, next(scores)))
-    _print_answers(command, answers)
-
-
-def descriptor_of(book: Codebook) -> DenseSift:
-    """Return the descriptor that a codebook was trained on, or raise a ParameterError."""
-    about = book.description or {}
-    parameters = {name: about.get(name) for name in ("patch", "step", "max_side", "min_contrast")}
-    dtype = "float32" if book.scale == 1 else "uint8"
-    try:
-        sift = DenseSift(**parameters, dtype=dtype)  # type: ignore[arg-type]
-        sift.validate()
-        known = sift.description() == about
-    except (ParameterError, TypeError):
-        known = False
-    if not known:
-        name = about.get("name", "unknown descriptors")
-        raise ParameterError(
-            f"predict describes images by dense SIFT, and the codebook was trained on {name}. "
-            "Describe them in Python, encode them with BagOfWords, and use load_classifier."
-        )
-    return sift
-
-
-def _files(given: str) -> list[str]:
-    """Return a file, or all files of a folder as ``ImageFolder`` lists them."""
-    root = Path(given)
-    if not root.is_dir():
-        return [given]
-    inside = files_in(root)
-    if not inside:
-        raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
-    return [str(root / path) for path in inside]
-
-
-def _answer(file: str, model: LinearModel, scores: np.ndarray[Any, Any]) -> Answer:
-    second, best = np.partition(scores, -2)[-2:].tolist()
-    named = {str(name): float(score) for name, score in zip(model.classes, scores, strict=True)}
-    label = model.classes[int(np.argmax(scores))]
-    return {"path": file, "class": label, "margin": best - second, "scores": named}
-
-
-def _print_answers(command: Command, answers: list[Answer]) -> None:
-    broken = [answer for answer in answers if "error" in answer]
-    if len(broken) == len(answers):
+        found = recogniser.answers([path for path, _ in files], n_jobs=options.jobs)
+        for (path, truth), answer in zip(files, bar.track(found), strict=True):
+            rows.append(_row(path, truth, answer, recogniser))
+    broken = [row for row in rows if "error" in row]
+    if len(broken) == len(rows):
         more = f" and {len(broken) - 1:,} more" if len(broken) > 1 else ""
         raise DataError(
             f"no image could be used: {broken[0]['path']}: {broken[0]['error']}{more}. Name "
             "other files."
         )
+    _print_rows(command, rows)
+    if not (options.json or options.csv):
+        _print_accuracy(command, [row for row in rows if row.get("truth")], recogniser)
+    _report_broken(command, rows)
+
+
+def _files(given: str, recogniser: Recogniser) -> list[tuple[str, str | None]]:
+    """Return a file, or all files of a folder as ``ImageFolder`` lists them, and their classes."""
+    root = Path(given)
+    if not root.is_dir():
+        return [(given, None)]
+    inside = files_in(root)
+    if not inside:
+        raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
+    known = set(map(str, recogniser.classes_))
+    tops = [path.split("/")[0] if "/" in path else None for path in inside]
+    return [
+        (str(root / path), top if top in known else None)
+        for path, top in zip(inside, tops, strict=True)
+    ]
+
+
+def _row(path: str, truth: str | None, answer: Answer, recogniser: Recogniser) -> Row:
+    if answer.scores is None:
+        return {"path": path, "error": answer.error}
+    second, best = np.partition(answer.scores, -2)[-2:].tolist()
+    label = recogniser.model_.classes[int(np.argmax(answer.scores))]
+    names = map(str, recogniser.model_.classes)
+    row = {
+        "path": path,
+        "class": label,
+        "margin": best - second,
+        "scores": dict(zip(names, answer.scores.tolist(), strict=True)),
+    }
+    if truth is not None:
+        seen = recogniser.codebook_.trained_on
+        row["truth"] = truth
+        row["learned_from"] = None if seen is None else bool((seen == answer.digest).any())
+    return row
+
+
+def _print_rows(command: Command, rows: list[Row]) -> None:
     if command.options.json:
-        for answer in answers:
-            command.result(json.dumps(answer))
+        for row in rows:
+            command.result(json.dumps(row))
+    elif command.options.csv:
+        names = ("path", "class", "margin", "truth", "error")
+        out = io.StringIO()
+        writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        for line in out.getvalue().splitlines():
+            command.result(line)
     else:
-        good = [answer for answer in answers if "error" not in answer]
+        good = [row for row in rows if "error" not in row]
         command.table(
-            [(a["path"], str(a["class"]), f"{a['margin']:.3f}") for a in good],
+            [(row["path"], str(row["class"]), f"{row['margin']:.3f}") for row in good],
             ("image", "class", "margin"),
         )
-    reasons = {answer["path"]: answer["error"] for answer in broken}
+
+
+def _print_accuracy(command: Command, rows: list[Row], recogniser: Recogniser) -> None:
+    """Print the accuracy on labelled images that the recogniser has not learned from."""
+    unseen = [row for row in rows if not row["learned_from"]]
+    n_seen = len(rows) - len(unseen)
+    if n_seen:
+        score = recogniser.score_
+        estimate = "" if score is None else f"; its estimated accuracy is {score:.3f}"
+        command.result()
+        command.result(
+            f"{format_count(n_seen, 'image')} of {len(rows):,} do not count: the recogniser has "
+            f"learned from them{estimate}"
+        )
+    if not unseen:
+        return
+    classes = [str(name) for name in recogniser.classes_]
+    truth, guess = (
+        np.array([classes.index(str(row[name])) for row in unseen]) for name in ("truth", "class")
+    )
+    matrix = confusion(truth, guess, len(classes))
+    shares = class_accuracies(matrix)
+    margin = accuracy_margin([float(np.nanmean(shares))], 0.0, matrix.sum(axis=1))
+    wrong = Counter((row["truth"], str(row["class"])) for row in unseen)
+    pairs = [(pair, n) for pair, n in wrong.most_common() if pair[0] != pair[1]]
+    command.result()
+    command.result(
+        f"accuracy: {np.nanmean(shares):.3f} ± {margin:.3f} (mean per class, 95 % interval); "
+        f"{int(np.trace(matrix)):,} of {format_count(len(unseen), 'image')} are right"
+    )
+    if unseen[0]["learned_from"] is None:
+        command.note("the codebook does not record its images: some of these may be among them")
+    if pairs:
+        command.result()
+        command.table(
+            [(a, b, f"{n:,}", f"{matrix[classes.index(a)].sum():,}") for (a, b), n in pairs][
+                :_MAX_CONFUSIONS
+            ],
+            ("truth", "taken for", "images", "of"),
+        )
+
+
+def _report_broken(command: Command, rows: list[Row]) -> None:
+    reasons = {row["path"]: row["error"] for row in rows if "error" in row}
     for path, reason in reasons.items():
         if path not in command.options.images:
             command.note(f"set aside: {path}: {reason}")
-    if broken:
-        command.note(f"{format_count(len(broken), 'file')} of {len(answers):,} could not be used")
+    if reasons:
+        command.note(f"{format_count(len(reasons), 'file')} of {len(rows):,} could not be used")
     named = [f"{path}: {reasons[path]}" for path in command.options.images if path in reasons]
     if named:
         more = f" and {len(named) - _MAX_LISTED:,} more" if len(named) > _MAX_LISTED else ""

@@ -38,7 +38,6 @@ from bowsaw.errors import BowsawError, ParameterError
 from bowsaw.evaluation.classifier import HistogramClassifier, Mapped
 from bowsaw.evaluation.measures import class_accuracies, confusion
 from bowsaw.formats.registry import load, save
-from bowsaw.images.split import split_by_class
 from bowsaw.parallel import effective_jobs
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selection, Selector, SharedCodes
@@ -104,14 +103,7 @@ class SplitRun:
 
     def __init__(self, experiment: Experiment, collection: Collection, index: int) -> None:
         self.experiment, self.collection, self.index = experiment, collection, index
-        self.split = split_by_class(
-            collection.y,
-            list(collection.classes),
-            codebook=collection.codebook_images,
-            train=collection.train,
-            seed=experiment.seed,
-            index=index,
-        )
+        self.split = collection.split(experiment.seed, index)
         self.train_bags = collection.bags[self.split.train]
         self.train_labels = collection.y[self.split.train]
         self._codebooks: dict[int, Codebook] = {}
@@ -123,6 +115,12 @@ class SplitRun:
                 f"{', '.join(sorted(set(experiment.kmeans) - free))}. The words, the seed and the "
                 "threads are parameters of the comparison."
             )
+
+    def _drawn(self) -> list[int]:
+        """Return what identifies the split among those of its images."""
+        split = self.split
+        found = [split.seed, split.index, split.n_codebook, split.n_train]
+        return [*found, split.n_folds] if split.n_folds else found
 
     def _kmeans(self, n_words: int) -> KMeansCodebook:
         run, seed = self.experiment, self.split.seed_for("kmeans")
@@ -139,7 +137,7 @@ class SplitRun:
         split, name, trainer = self.split, self.collection.name, self._kmeans(n_words)
         digest = fingerprint(
             data=self.collection.digest,
-            split=[split.seed, split.index, split.n_codebook, split.n_train],
+            split=self._drawn(),
             kmeans=estimator_settings(trainer),
             version=__version__,
         )
@@ -172,12 +170,12 @@ class SplitRun:
 
     def fingerprint(self, key: Key) -> str:
         """Return a digest of all that a cell depends on, known before it is measured."""
-        run, split = self.experiment, self.split
+        run = self.experiment
         soft = key.coding == "soft"
         given = run.codebook if key.method == GIVEN else None
         return fingerprint(
             data=self.collection.digest,
-            split=[run.seed, self.index, split.n_codebook, split.n_train],
+            split=self._drawn(),
             kmeans=estimator_settings(self._kmeans(key.full_words)),
             codebook=None if given is None else given.digest,
             panel=[key.full_words, key.coding],
@@ -225,6 +223,7 @@ class SplitRun:
             "n_codebook": len(split.codebook),
             "n_train": len(split.train),
             "n_test": len(split.test),
+            **({"n_folds": split.n_folds} if split.n_folds else {}),
             "sharpness": coded.sharpness,
             "results": {name: outcome for name, (outcome, _) in found.items()},
             "score": record.get("score"),

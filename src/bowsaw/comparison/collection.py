@@ -17,6 +17,9 @@ from bowsaw.checkpoint import atomic_write, fingerprint, make_folder
 from bowsaw.errors import DataError, ImageError, ParameterError
 from bowsaw.formatting import format_count
 from bowsaw.images.decode import read_image
+from bowsaw.images.split import Split, split_by_class
+from bowsaw.random_streams import stream
+from bowsaw.selection.holdout import assign_folds, check_all_are_seen
 from bowsaw.store import Store
 
 MAX_SIDE = 320
@@ -40,6 +43,9 @@ class Collection:
     codebook_images, train : int, default=50
         Images per class for the codebook, and to choose words and train classifiers with; all
         others are test images.
+    n_folds : int, default=0
+        Test by cross-validation instead: split ``i`` tests on fold ``i`` of this many, and learns
+        words and classes from all other images. Copies of an image share a fold.
     about : mapping
         Further facts for ``run.json``.
     store : Store, optional
@@ -64,6 +70,7 @@ class Collection:
     about: Mapping[str, Any] = field(default_factory=dict)
     store: Store | None = None
     images: str | os.PathLike[str] | None = None
+    n_folds: int = 0
 
     def __post_init__(self) -> None:
         if self.name != Path(self.name).name or "\0" in self.name:
@@ -90,6 +97,7 @@ class Collection:
         codebook_images: int = 50,
         train: int = 50,
         images: str | os.PathLike[str] | None = None,
+        n_folds: int = 0,
         **about: Any,
     ) -> Collection:
         """Return the usable images of a store, named after its folder unless a name is given.
@@ -104,7 +112,7 @@ class Collection:
         }
         y = np.asarray(store.y, dtype=np.int64)
         sizes = (codebook_images, train)
-        return cls(called, store.bags, y, store.classes, *sizes, about, store, images)
+        return cls(called, store.bags, y, store.classes, *sizes, about, store, images, n_folds)
 
     def __getstate__(self) -> dict[str, Any]:
         hidden = () if self.store is None else ("bags",)
@@ -120,6 +128,37 @@ class Collection:
         """The SHA-256 of bags, labels and class names."""
         return fingerprint(bags=self.bags.digest(), y=self.y.tolist(), classes=list(self.classes))
 
+    def split(self, seed: int, index: int) -> Split:
+        """Return one of the run's splits: random parts, or a fold and the rest."""
+        if not self.n_folds:
+            sizes = {"codebook": self.codebook_images, "train": self.train}
+            return split_by_class(self.y, list(self.classes), **sizes, seed=seed, index=index)
+        if index >= self.n_folds:
+            raise ParameterError(
+                f"there are {self.n_folds} folds, and split {index} asks for another. Ask for at "
+                f"most {self.n_folds} splits."
+            )
+        test = self._folds(seed) == index
+        nothing = np.empty(0, dtype=np.int64)
+        parts = (nothing, np.flatnonzero(~test), np.flatnonzero(test))
+        return Split(*parts, 0, 0, seed, index, self.n_folds)
+
+    def _folds(self, seed: int) -> NDArray[np.int64]:
+        """Return the fold of each image."""
+        counts = np.bincount(self.y, minlength=len(self.classes))
+        if counts.min() < self.n_folds:
+            raise DataError(
+                f"class {self.classes[int(counts.argmin())]!r} has {int(counts.min())} usable "
+                f"images, and {self.n_folds} folds need as many. Ask for fewer folds, add images, "
+                "or move the folder of that class away."
+            )
+        digests, copies = self.bags.digests, None
+        if digests is not None and len(np.unique(digests)) < len(digests):
+            copies = np.unique(digests, return_inverse=True)[1]
+        folds = assign_folds(self.y, self.n_folds, stream(seed, "folds"), copies)
+        check_all_are_seen(folds, self.y, np.array(self.classes))
+        return folds
+
     def record(self) -> dict[str, Any]:
         """Return the entry of ``run.json``."""
         return {
@@ -130,6 +169,7 @@ class Collection:
             "digest": self.digest,
             "codebook_images": int(self.codebook_images),
             "train": int(self.train),
+            **({"n_folds": int(self.n_folds)} if self.n_folds else {}),
             **self.about,
         }
 

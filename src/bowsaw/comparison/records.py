@@ -27,7 +27,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class Cell(TypedDict):
 
     ``size`` is the number of words asked for, ``n_columns`` that of the histograms (merging may
     find fewer groups), and ``n_coding_words`` how many words a new descriptor is compared with.
+    ``n_folds`` is there where splits are the folds of a cross-validation.
     ``results`` has a key per mapping ("sqrt", "raw"). ``codebook_bytes`` are those of the words to
     code with, four per number. ``trace`` is the path of a search (``step``, ``score``, ...), at
     most 200 points; ``answers`` the predicted classes of the sample images. Both may be null.
@@ -70,6 +71,7 @@ class Cell(TypedDict):
     n_codebook: int
     n_train: int
     n_test: int
+    n_folds: NotRequired[int]
     sharpness: float | None
     results: dict[str, Outcome]
     score: float | None
@@ -206,7 +208,9 @@ def margin_of(cells: Sequence[Cell], mapping: str = "sqrt") -> float:
     """Return half of the 95 % interval of the mean accuracy of a method's cells, one per split."""
     cell, outcomes = cells[0], [cell["results"][mapping] for cell in cells]
     n_seen = cell["n_train"] + cell.get("n_codebook", 0)
-    counts = np.sum(outcomes[0]["confusion"], axis=1)
+    # Folds test different images, random splits mostly the same.
+    tests = outcomes if cell.get("n_folds") else outcomes[:1]
+    counts = np.sum([np.sum(outcome["confusion"], axis=1) for outcome in tests], axis=0)
     accuracies = [outcome["accuracy"] for outcome in outcomes]
     return accuracy_margin(accuracies, cell["n_test"] / n_seen, counts)
 
@@ -297,7 +301,7 @@ _CELL = {
     **dict.fromkeys(("set", "coding", "method", "codes_with", "fingerprint"), str),
     **dict.fromkeys(("full_words", "size", "n_columns", "n_coding_words"), _COUNT),
     **dict.fromkeys(("codebook_bytes", "n_train"), _COUNT),
-    **dict.fromkeys(("split", "n_codebook", "n_test"), _NATURAL),
+    **dict.fromkeys(("split", "n_codebook", "n_test", "n_folds?"), _NATURAL),
     "results": {"*": _OUTCOME},
     "parameters": dict,
     "costs": {"*": (None, Number(0))},

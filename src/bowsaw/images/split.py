@@ -35,6 +35,8 @@ class Split(ComparedByValue):
         Images per class in ``codebook`` and in ``train``.
     seed, index : int
         The seed of the run, and which of its splits this is.
+    n_folds : int
+        In a cross-validation the number of folds, and ``test`` is fold ``index``; otherwise 0.
     """
 
     codebook: Rows
@@ -44,6 +46,7 @@ class Split(ComparedByValue):
     n_train: int
     seed: int
     index: int
+    n_folds: int = 0
 
     def part(self, name: Part | str) -> Rows:
         """Return the rows of one part, or of ``"all"`` of them.

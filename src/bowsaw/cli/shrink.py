@@ -1,0 +1,115 @@
+"""``bowsaw shrink``: a folder of classes to a small recogniser and its estimated accuracy."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import time
+from pathlib import Path
+
+from bowsaw.cli import options as opt
+from bowsaw.cli.command import Command
+from bowsaw.cli.compare import MAX_WORKERS
+from bowsaw.cli.extract import add_dense_sift, dense_sift_of, report_set_aside
+from bowsaw.comparison.compare import Step
+from bowsaw.formatting import format_seconds
+from bowsaw.parallel import effective_jobs
+from bowsaw.progress import Progress
+from bowsaw.recogniser import ALONE, N_FOLDS, ONNX, PAGE, shrink
+from bowsaw.store import Store
+
+EXAMPLE = "bowsaw shrink photos/ --keep 50 -o recogniser/"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    opt.add_files(parser, "images", output="the folder of the recogniser")
+    limit = parser.add_mutually_exclusive_group()
+    opt.add(limit, "--keep", opt.int_from(1), "keep N words (default: 50)")
+    text = "keep as many words as an ONNX file of this size holds (65536, 64k, 1.5M)"
+    opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
+    text = "keep the fewest words that lose at most X of accuracy (0.02), standard error included"
+    opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
+    advanced = parser.add_argument_group("advanced")
+    text = "words of the full codebook (default: 1000, fewer for few images)"
+    opt.add(advanced, "--words", opt.int_from(2), text)
+    opt.add(advanced, "--method", ALONE, "how words are chosen", opt.default(shrink, "method"))
+    text = f"folds of the estimate; 1 holds out one fifth (default: {N_FOLDS}, 1 for many images)"
+    opt.add(advanced, "--folds", opt.int_from(1), text)
+    opt.add(advanced, "--seed", opt.int_from(0), "drives every random choice", 0)
+    opt.add(advanced, "--coding", ("hard", "soft"), opt.CODING, opt.default(shrink, "coding"))
+    sharpness = opt.default(shrink, "sharpness")
+    opt.add(advanced, "--sharpness", opt.number, f"of soft coding (default: {sharpness:g})")
+    opt.add_overwrite(parser)
+    opt.add_jobs(parser, shrink)
+    add_dense_sift(parser)
+
+
+def run(command: Command) -> None:
+    options, begin = command.options, time.perf_counter()
+    if options.coding == "hard":
+        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
+        opt.refuse_options(options, ("sharpness",), reason)
+    folder = Path(options.output)
+    with _Cells(command) as cells:
+        made = shrink(
+            options.images,
+            options.keep,
+            max_bytes=options.max_bytes,
+            max_loss=options.max_loss,
+            folder=folder,
+            n_words=options.words,
+            method=options.method,
+            n_folds=options.folds,
+            coding=options.coding,
+            sharpness=options.sharpness or opt.default(shrink, "sharpness"),
+            descriptor=dense_sift_of(options),
+            seed=options.seed,
+            n_jobs=options.jobs,
+            n_workers=min(effective_jobs(options.jobs), MAX_WORKERS),
+            overwrite=options.overwrite,
+            verbose=not command.quiet,
+            command=shlex.join(["bowsaw", *options.typed]),
+            on_stage=cells.stage,
+            on_cell=cells,
+        )
+    for place in (folder / "work").glob("*.store"):
+        report_set_aside(command, Store(place))
+    command.facts(made.facts())
+    command.result()
+    command.facts(
+        [
+            ("page", str(folder / PAGE)),
+            ("on a device", str(folder / ONNX)),
+            ("to use it", f"bowsaw predict {shlex.quote(str(folder))} IMAGE"),
+            ("took", f"{format_seconds(time.perf_counter() - begin)}; {folder / 'work'} may go"),
+        ]
+    )
+
+
+class _Cells:
+    """Shows the stages, and a bar of the measurements."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> _Cells:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__()
+            self._bar = None
+
+    def stage(self, name: str) -> None:
+        """Begin a stage."""
+        self.__exit__()
+        self._command.note(f"{name} …")
+
+    def __call__(self, step: Step) -> None:
+        """Count one more measurement."""
+        if self._bar is None:
+            show = not self._command.quiet
+            self._bar = Progress("measuring", step.n_cells, show=show).__enter__()
+            self._bar.step(step.n_done - 1)
+        self._bar.step()
