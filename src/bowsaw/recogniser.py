@@ -197,7 +197,7 @@ class Recogniser:
 
     def answers(self, images: Iterable[Any], *, n_jobs: int | None = -1) -> Iterator[Answer]:
         """Yield the scores of one image after another; one that cannot be used has a reason."""
-        coder, sift = self.model_.coder(self.codebook_, n_jobs=n_jobs), self._descriptor()
+        coder, sift = self.model_.coder(self.codebook_, n_jobs=n_jobs), self.descriptor
 
         def describe(source: Any) -> tuple[Any, Any, str]:
             try:
@@ -216,8 +216,9 @@ class Recogniser:
             for source, (_, digest, error) in zip(chunk, found, strict=True):
                 yield Answer(source, None if error else next(scores), digest, error)
 
-    def _descriptor(self) -> DenseSift:
-        """Return the descriptor that the words were learned from, or raise a ParameterError."""
+    @property
+    def descriptor(self) -> DenseSift:
+        """The descriptor that the words were learned from; others than dense SIFT are refused."""
         book = self.model_.coder(self.codebook_).words_in_use()
         about = book.description or {}
         names = ("patch", "step", "max_side", "min_contrast")

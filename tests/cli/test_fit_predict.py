@@ -10,7 +10,6 @@ import pytest
 from tests.cli.conftest import PARTS
 
 import bowsaw as bs
-from bowsaw.cli.predict import descriptor_of
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classifier import nested_accuracy
 from bowsaw.evaluation.measures import confusion
@@ -83,7 +82,7 @@ def test_images_that_chose_the_sharpness_show_no_accuracy(bowsaw, made):
 
 
 def test_a_folder_gets_the_classes_of_its_histograms(bowsaw, made, model):
-    found = bowsaw("predict", made.book, model, made.images, "--json")
+    found = bowsaw("predict", made.book, "--classifier", model, made.images, "--json")
     answers = [json.loads(line) for line in found.lines()]
     store, fitted = bs.Store(made.store), load_classifier(model)
     scores = fitted.scores(fitted.coder(bs.load(made.book)).transform(store.bags))
@@ -111,7 +110,7 @@ def test_files_and_folders_come_in_the_order_given(bowsaw, made, model, tmp_path
     for name in ("b.png", "inner/a.png"):
         shutil.copy(made.images / "gravel" / "007.png", tmp_path / "some" / name)
     image = made.images / "brick" / "000.png"
-    found = bowsaw("predict", made.book, model, image, "some", "no.png", "-j", 1)
+    found = bowsaw("predict", made.book, "--classifier", model, image, "some", "no.png", "-j", 1)
     assert found.code == 3
     names, *answers = zip(*(line.split() for line in found.out.splitlines()), strict=True)
     assert names == ("image", str(image), "some/b.png", "some/inner/a.png")
@@ -133,21 +132,23 @@ def test_words_of_another_tool_get_the_description_of_the_classifier(bowsaw, mad
     for book in (made.book, "v.safetensors"):
         bowsaw("fit", book, made.store, "--C", "1", "-o", "model.safetensors").lines()
         image = made.images / "grass" / "003.png"
-        answers.append(bowsaw("predict", book, "model.safetensors", image).lines())
+        answers.append(bowsaw("predict", book, "--classifier", "model.safetensors", image).lines())
     assert answers[0] == answers[1]
     bowsaw("export", "v.safetensors", "--classifier", "model.safetensors", "-o", "v.h").lines()
     assert '"name": "dense-sift"' in Path("v.h").read_text()
 
 
 def test_the_descriptor_is_that_of_the_codebook():
-    def book(sift, **change):
+    def descriptor(sift, **change):
         about = {**sift.description(), **change}
-        return bs.Codebook(np.zeros((1, 128)), scale=sift.scale, description=about)
+        book = bs.Codebook(np.zeros((1, 128)), scale=sift.scale, description=about)
+        model = bs.LinearModel([[1.0]], [0.0], ["a", "b"], codebook=book.digest)
+        return bs.Recogniser(book, model).descriptor
 
     for sift in (bs.DenseSift(), bs.DenseSift(patch=24, step=5, max_side=None, dtype="float32")):
-        again = descriptor_of(book(sift))
+        again = descriptor(sift)
         assert again.description() == sift.description()
         assert (again.scale, again.stored_dtype) == (sift.scale, sift.stored_dtype)
     for change in ({"version": 2}, {"patch": 15}, {"patch": None}, {"more": 1}, {"name": "other"}):
-        with pytest.raises(ParameterError, match="predict describes images by dense SIFT"):
-            descriptor_of(book(bs.DenseSift(), **change))
+        with pytest.raises(ParameterError, match="images are described by dense SIFT"):
+            descriptor(bs.DenseSift(), **change)

@@ -74,7 +74,7 @@ def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
     """Return the class of an image and the scores of all classes."""
     out = io.StringIO()
     with redirect_stdout(out):
-        run("predict", codebook, model, image, "--json", "-j", 1)
+        run("predict", codebook, image, "--classifier", model, "--json", "-j", 1)
     found = json.loads(out.getvalue())
     return {name: found[name] for name in ("class", "scores")}
 

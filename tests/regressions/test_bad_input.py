@@ -42,7 +42,7 @@ def model(bowsaw, made):
 def test_predict_fails_where_a_named_file_cannot_be_used(bowsaw, made, model, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no image")
     good = made.images / "brick" / "000.png"
-    found = bowsaw("predict", "-q", made.book, model, good, "bad.png", "gone.png")
+    found = bowsaw("predict", "-q", made.book, "--classifier", model, good, "bad.png", "gone.png")
     assert found.code == 3
     assert "000.png" in found.out
     for text in ("2 named files", "bad.png: not an image", "gone.png: missing file"):
@@ -53,7 +53,7 @@ def test_predict_reports_a_broken_link(bowsaw, made, model, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "good.png").symlink_to(made.images / "brick" / "000.png")
     (tmp_path / "photos" / "gone.png").symlink_to(tmp_path / "nothing.png")
-    found = bowsaw("predict", made.book, model, "photos")
+    found = bowsaw("predict", made.book, "--classifier", model, "photos")
     assert found.code == 0
     assert "photos/gone.png: missing file" in found.err
     (tmp_path / "pets").mkdir()
@@ -249,7 +249,7 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
         ("train", "p.store", "--words", 12, "--part", "codebook", *PARTS, "-o", "b.safetensors"),
         ("prune", "b.safetensors", "p.store", *train, *CHOSEN, "-o", "s.safetensors"),
         ("fit", "s.safetensors", "p.store", *train, "-o", "m.safetensors"),
-        ("predict", "s.safetensors", "m.safetensors", "pets/brick"),
+        ("predict", "s.safetensors", "--classifier", "m.safetensors", "pets/brick"),
         ("encode", "s.safetensors", "p.store", "-o", "h.npz"),
         ("inspect", "h.npz"),
         ("evaluate", "p.store", "--codebook", "s.safetensors", *PARTS),

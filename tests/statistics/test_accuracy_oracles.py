@@ -65,7 +65,9 @@ def truth(bowsaw):
     def measure(book, split=0, store="s.store"):
         part = ("--part", "train", *SIZES, "--split", split) if store == "s.store" else ()
         output = bowsaw("fit", book, store, *part, "-o", "m.safetensors")
-        lines = bowsaw("predict", book, "m.safetensors", "unseen", "--json").splitlines()
+        lines = bowsaw(
+            "predict", book, "unseen", "--classifier", "m.safetensors", "--json"
+        ).splitlines()
         right = {}
         for answer in map(json.loads, lines):
             name = Path(answer["path"]).parent.name

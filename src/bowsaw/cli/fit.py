@@ -114,7 +114,8 @@ def run(command: Command) -> None:
         command.status(
             f"accuracy: not shown, {unknown}. {_true_accuracy(book, store, coder, options)}"
         )
-    command.hint(f"next: bowsaw predict {shlex.join([options.codebook, options.output])} image.jpg")
+    files = shlex.join([options.codebook, "--classifier", options.output])
+    command.hint(f"next: bowsaw predict {files} image.jpg")
 
 
 def _why_unknown(
