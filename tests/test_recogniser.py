@@ -18,6 +18,7 @@ from bowsaw.errors import (
     MismatchError,
     ParameterError,
 )
+from bowsaw.evaluation.classifier import DEFAULT_GRID
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.evaluation.significance import accuracy_margin
 from bowsaw.recogniser import FILES, SAMPLE
@@ -66,16 +67,15 @@ def made(photos, tmp_path_factory):
     return bs.shrink(photos, folder=folder, **HOW), folder
 
 
-def procedure(bags, y, n_kept, seeds, sample=SAMPLE):
-    """Learn words and classifier from bags, as ``shrink`` does."""
-    full = bs.KMeansCodebook(24, sample=sample, random_state=seeds[0], n_jobs=1)
+def procedure(bags, y, n_kept, seeds, grid):
+    """Learn words from bags, and a classifier for each C, as ``shrink`` does."""
+    full = bs.KMeansCodebook(24, sample=SAMPLE, random_state=seeds[0], n_jobs=1)
     book = full.fit(bags).codebook_
     if n_kept < 24:
         chosen = bs.Annealing(book, n_kept=n_kept, random_state=seeds[1], n_jobs=1)
         book = chosen.fit(bags, y).codebook_
     coder = bs.BagOfWords(book, n_jobs=1)
-    model = bs.HistogramClassifier(random_state=seeds[2], n_jobs=1)
-    return coder, model.fit(coder.transform(bags), y)
+    return coder, [bs.HistogramClassifier(C=C).fit(coder.transform(bags), y) for C in grid]
 
 
 def test_the_estimate_is_that_of_a_plain_loop_over_the_folds(photos, made):
@@ -86,13 +86,20 @@ def test_the_estimate_is_that_of_a_plain_loop_over_the_folds(photos, made):
         (6, recogniser.score_, recogniser.score_margin_),
         (24, recogniser.full_score_, recogniser.full_score_margin_),
     ):
-        found = []
+        table = np.empty((3, len(DEFAULT_GRID)))
         for index in range(3):
             split = collection.split(0, index)
-            seeds = [split.seed_for(name) for name in ("kmeans", "selection", "classifier")]
-            coder, model = procedure(store.bags[split.train], store.y[split.train], n_kept, seeds)
-            guess = model.predict(coder.transform(store.bags[split.test]))
-            found.append(mean_class_accuracy(store.y[split.test], guess, 3))
+            seeds = [split.seed_for(name) for name in ("kmeans", "selection")]
+            known = (store.bags[split.train], store.y[split.train])
+            coder, models = procedure(*known, n_kept, seeds, DEFAULT_GRID)
+            new, truth = coder.transform(store.bags[split.test]), store.y[split.test]
+            table[index] = [mean_class_accuracy(truth, m.predict(new), 3) for m in models]
+        # The other folds choose the C of a fold, and all of them that of the result.
+        chosen = [int(np.delete(table, i, axis=0).mean(axis=0).argmax()) for i in range(3)]
+        found = table[np.arange(3), chosen]
+        if n_kept == 6:
+            best = DEFAULT_GRID[int(table.mean(axis=0).argmax())]
+            assert recogniser.model_.provenance["C"] == best
         assert score == pytest.approx(np.mean(found), abs=1e-12)
         share = len(split.test) / len(split.train)
         assert margin == pytest.approx(accuracy_margin(found, share, np.bincount(store.y)))
@@ -118,7 +125,7 @@ def test_the_result_is_learned_from_all_images(photos, unseen, made):
     recogniser, _ = made
     bags = bs.DenseSift().transform(bs.ImageFolder(photos))
     y = np.array(CLASSES)[bs.ImageFolder(photos).y]
-    coder, model = procedure(bags, y, 6, [0, 0, 0])
+    coder, (model,) = procedure(bags, y, 6, [0, 0], [recogniser.model_.provenance["C"]])
     assert np.array_equal(recogniser.codebook_.words, coder.codebook.words)
     new = bs.DenseSift().transform(unseen)
     assert recogniser.predict(unseen).tolist() == model.predict(coder.transform(new)).tolist()
@@ -193,7 +200,7 @@ def test_other_settings_and_other_files_are_refused(photos, made, tmp_path):
 
 
 def test_max_bytes_is_the_size_of_the_onnx_file(photos, tmp_path):
-    how = {**HOW, "n_kept": None, "method": "random", "n_folds": 1}
+    how = {**HOW, "n_kept": None, "method": "random", "n_folds": 2}
     made = bs.shrink(photos, folder=tmp_path / "r", max_bytes=12_000, **how)
     size = (tmp_path / "r" / "recogniser.onnx").stat().st_size
     assert made.codebook_.n_words > 1
@@ -205,35 +212,37 @@ def test_max_bytes_is_the_size_of_the_onnx_file(photos, tmp_path):
 
 
 def test_max_loss_takes_the_fewest_words_that_lose_so_little(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("bowsaw.recogniser.SIZES", (2, 4, 8))
-    how = {**HOW, "n_kept": None, "n_folds": 3}
-    found = {}
-    for limit in (1.0, 0.0):
-        made = bs.shrink(photos, folder=tmp_path / str(limit), max_loss=limit, **how)
-        found[limit] = made.codebook_.n_words
-        run = bs.read_run(tmp_path / str(limit) / "work" / "run")
-        full = run.accuracies(method="full")
-        for size in (2, 4, 8):
+    monkeypatch.setattr("bowsaw.recogniser.SIZES", (1, 2, 4))
+    found = []
+    for limit in (1.0, 0.05):
+        folder = tmp_path / str(limit)
+        made = bs.shrink(photos, folder=folder, max_loss=limit, **{**HOW, "n_kept": None})
+        run = bs.read_run(folder / "work" / "run")
+        cell, full = run.cells[0], run.accuracies(method="full")
+        fitting = [24]
+        for size in (4, 2, 1):
             lost = full - run.accuracies(method="annealing", size=size)
-            error = np.sqrt((1 / 3 + 10 / 18) * lost.var(ddof=1))
-            if size < found[limit]:
-                assert lost.mean() + error > limit - 1e-2
+            error = np.sqrt((1 / 3 + cell["n_test"] / cell["n_train"]) * lost.var(ddof=1))
+            fitting += [size] * bool(lost.mean() + error <= limit)
+        assert made.codebook_.n_words == min(fitting)
         assert "the same folds chose the number of words" in made.summary_["accuracy"]["how"]
-    assert found[1.0] == 2
-    assert found[0.0] > 2
+        found.append(made.codebook_.n_words)
+    # One word has the same histogram for every image.
+    assert found[0] == 1 < found[1]
 
 
-def test_one_fold_is_measured_where_asked(photos):
-    made = bs.shrink(photos, **{**HOW, "n_folds": 1, "method": "random"})
+def test_large_folders_measure_two_folds(photos, monkeypatch):
+    monkeypatch.setattr("bowsaw.recogniser.LARGE", 20)
+    made = bs.shrink(photos, **{**HOW, "n_folds": None, "method": "random"})
     accuracy = made.summary_["accuracy"]
-    assert (accuracy["n_folds"], accuracy["n_measured"]) == (5, 1)
-    assert "1 of 5 folds (6 images held out)" in accuracy["how"]
+    assert (accuracy["n_folds"], accuracy["n_measured"]) == (5, 2)
+    assert "2 of 5 folds (11 images held out)" in accuracy["how"]
 
 
 def test_every_method_whose_words_code_alone(photos):
     names = [name for name, one in METHODS.items() if one.estimator and one.codes_with == "pruned"]
     for name in names:
-        how = {**HOW, "method": name, "n_folds": 1, "n_kept": 3}
+        how = {**HOW, "method": name, "n_folds": 2, "n_kept": 3}
         assert bs.shrink(photos, **how).codebook_.n_words == 3
     with pytest.raises(ParameterError, match="method must be"):
         bs.shrink(photos, method="bottleneck")

@@ -7,8 +7,11 @@ the labels, train a linear classifier on the histograms of those words.
 these can test them. The whole procedure is repeated on parts of the images instead: each of
 ``n_folds`` folds is tested by a recogniser learned from the other folds
 (:func:`bowsaw.compare` on a collection with folds). The same folds measure the full codebook, a
-random subset and k-means at the small size. A large folder measures one fold alone, since every
+random subset and k-means at the small size. A large folder measures two of five folds, since every
 fold repeats all the work. Copies of an image are in the same fold.
+
+**C.** The training images have chosen the words, so cross-validation among them chooses a C that is
+too large. The folds choose it: for the estimate of a fold the others, for the result all of them.
 
 **The result** is then learned from *all* images. Its accuracy on new images of the same kind is
 that of the estimate, or slightly better: the folds had fewer images to learn from.
@@ -48,7 +51,7 @@ from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import SIZES, Step, compare
 from bowsaw.comparison.methods import FULL, KMEANS, METHODS, prepare, settings
-from bowsaw.comparison.records import Run
+from bowsaw.comparison.records import Run, choose_c
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import (
     BowsawError,
@@ -95,7 +98,7 @@ ALONE = tuple(
 BASELINES = ("random", KMEANS)
 N_FOLDS, MIN_IMAGES = 5, 4
 LARGE = 2000
-"""Images from which one fold is measured by default."""
+"""Images from which two folds are measured by default."""
 USUAL_WORDS, DESCRIPTORS_PER_WORD = 1000, 40
 SAMPLE = 200_000
 """Descriptors that k-means learns from."""
@@ -365,8 +368,8 @@ def shrink(
     method : str, default="refinement"
         How words are chosen: a method of :func:`bowsaw.compare` whose words code alone.
     n_folds : int, optional
-        Folds of the estimate; 1 measures one fifth of the images. By default 5, or 1 for a folder
-        so large that 5 would take more than some minutes.
+        Folds of the estimate, at least 2; 5 by default. Of a folder so large that 5 would take more
+        than some minutes, 2 of 5 are measured by default.
     coding, sharpness
         As in :class:`bowsaw.BagOfWords`.
     descriptor : DenseSift, optional
@@ -409,7 +412,7 @@ def shrink(
         limit=_limit(n_kept, max_bytes, max_loss),
         n_words=None if n_words is None else check_int(n_words, "n_words", 2),
         method=check_choice(method, "method", ALONE),
-        n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 1),
+        n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 2),
         coding={"coding": coding, "sharpness": sharpness},
         descriptor=descriptor or DenseSift(),
         seed=seed,
@@ -487,7 +490,7 @@ class _Task(NamedTuple):
             measured = self._estimate(store, name, n_words, work, overwrite)
             n_kept, accuracy = measured.n_kept, measured.record()
             self.on_stage(f"learning the recogniser from all {store.n_usable:,} images")
-            book, model = self._learn(store, n_words, n_kept, work)
+            book, model = self._learn(store, n_words, n_kept, measured.C, work)
             summary = {
                 **about,
                 "n_images": store.n_usable,
@@ -575,13 +578,8 @@ class _Task(NamedTuple):
 
     def _folds(self, store: Store) -> tuple[int, int]:
         """Return the number of folds, and how many of them are measured."""
-        smallest = int(np.bincount(store.y).min())
-        asked = self.n_folds
-        if asked is None:
-            n_large = store.n_usable > LARGE and self.limit[0] != "max_loss"
-            asked = 1 if n_large else N_FOLDS
-        n_folds = min(N_FOLDS if asked == 1 else asked, smallest)
-        return n_folds, min(asked, n_folds)
+        n_folds = min(self.n_folds or N_FOLDS, int(np.bincount(store.y).min()))
+        return n_folds, 2 if self.n_folds is None and store.n_usable > LARGE else n_folds
 
     def _kept(self, store: Store, n_words: int) -> int:
         """Return how many words to keep; those that fit into ``max_bytes``."""
@@ -617,7 +615,7 @@ class _Task(NamedTuple):
         return min(n, n_words // 2)
 
     def _learn(
-        self, store: Store, n_words: int, n_kept: int, work: Path
+        self, store: Store, n_words: int, n_kept: int, C: float, work: Path
     ) -> tuple[Codebook, LinearModel]:
         """Learn words and classifier from all images."""
         full = _saved(work / "codebook.safetensors")
@@ -651,10 +649,9 @@ class _Task(NamedTuple):
             # Interrupted, it raises what says so; the checkpoint keeps what was done.
             book = selector.fit(store.bags, store.y).codebook_.learned_from(store.bags)
         coder = BagOfWords(book, n_jobs=self.n_jobs, **self.coding)
-        model = HistogramClassifier(random_state=self.seed, n_jobs=self.n_jobs)
-        model.fit(coder.transform(store.bags), y)
-        found = LinearModel.of(model, coder, provenance={"C": model.C_, "n_images": len(y)})
-        return book, found
+        classifier = HistogramClassifier(C=C).fit(coder.transform(store.bags), y)
+        model = LinearModel.of(classifier, coder, provenance={"C": C, "n_images": len(y)})
+        return book, model
 
 
 class _Estimate(NamedTuple):
@@ -677,6 +674,13 @@ class _Estimate(NamedTuple):
         counts = self.run.confusion(method=FULL).sum(axis=1)
         table = summarise(sizes, found, full["n_test"] / full["n_train"], 1, counts)
         return sizes[choose_size(table, *self.limit)]
+
+    @property
+    def C(self) -> float:  # noqa: N802
+        """The C that all folds choose for the size to take."""
+        name = FULL if self.n_kept not in self.sizes else self.method
+        cells = self.run.select(method=name, size=self.n_kept)
+        return float(cells[0]["results"]["sqrt"]["by_C"]["C"][choose_c(cells)])
 
     def _accuracies(self, size: int) -> NDArray[np.float64]:
         is_full = size not in self.sizes

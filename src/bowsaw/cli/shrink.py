@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "words of the full codebook (default: 1000, fewer for few images)"
     opt.add(advanced, "--words", opt.int_from(2), text)
     opt.add(advanced, "--method", ALONE, "how words are chosen", opt.default(shrink, "method"))
-    text = f"folds of the estimate; 1 holds out one fifth (default: {N_FOLDS}, 1 for many images)"
-    opt.add(advanced, "--folds", opt.int_from(1), text)
+    text = f"folds of the estimate (default: {N_FOLDS}, of which many images measure 2)"
+    opt.add(advanced, "--folds", opt.int_from(2), text)
     opt.add(advanced, "--seed", opt.int_from(0), "drives every random choice", 0)
     opt.add(advanced, "--coding", ("hard", "soft"), opt.CODING, opt.default(shrink, "coding"))
     sharpness = opt.default(shrink, "sharpness")

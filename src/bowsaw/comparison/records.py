@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from bowsaw.checkpoint import JsonLines, atomic_write, regular_bytes
 from bowsaw.errors import FormatError, ParameterError
+from bowsaw.evaluation.measures import class_accuracies
 from bowsaw.evaluation.significance import accuracy_margin
 from bowsaw.validation import Number, misfit, parse_json
 
@@ -42,7 +43,19 @@ FORMAT, SCHEMA = "bowsaw-run", 2
 
 Outcome = dict[str, Any]
 """How well histograms recognise the test images: ``accuracy`` (mean over classes),
-``class_accuracy``, ``confusion``, ``C``, ``C_grid`` and ``C_scores``."""
+``class_accuracy``, ``confusion``, ``C``, ``C_grid`` and ``C_scores``. Of a fold, ``by_C`` has the
+confusions and answers of every C; the others are for C = 1 in the file, and when it is read for the
+C that the other folds choose."""
+
+
+def outcome_of(matrix: Sequence[Sequence[int]]) -> Outcome:
+    """Return accuracy, accuracy per class and confusion of a confusion matrix."""
+    shares = class_accuracies(np.array(matrix))
+    return {
+        "accuracy": float(np.nanmean(shares)),
+        "class_accuracy": [None if np.isnan(share) else float(share) for share in shares],
+        "confusion": matrix,
+    }
 
 
 class Cell(TypedDict):
@@ -215,6 +228,39 @@ def margin_of(cells: Sequence[Cell], mapping: str = "sqrt") -> float:
     return accuracy_margin(accuracies, cell["n_test"] / n_seen, counts)
 
 
+def choose_c(cells: Sequence[Mapping[str, Any]], mapping: str = "sqrt") -> int:
+    """Return the position in the grid of the C with the best mean accuracy over folds."""
+    found = [
+        [
+            outcome_of(matrix)["accuracy"]
+            for matrix in cell["results"][mapping]["by_C"]["confusions"]
+        ]
+        for cell in cells
+    ]
+    # Equal shares of right answers may differ in the last bit of their mean.
+    return int(np.argmax(np.round(np.mean(found, axis=0), 12)))
+
+
+def _by_other_folds(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells, those of folds with the C that the other folds of their method choose."""
+    alike: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        alike.setdefault(key_of(cell)._replace(split=0), []).append(cell)
+    made = []
+    for cell in cells:
+        others = [one for one in alike[key_of(cell)._replace(split=0)] if one is not cell]
+        results, answers = dict(cell["results"]), cell["answers"]
+        for name, outcome in results.items():
+            if "by_C" in outcome and others:
+                at = choose_c([one for one in others if name in one["results"]], name)
+                found = outcome["by_C"]
+                C = found["C"][at]
+                results[name] = {**outcome, **outcome_of(found["confusions"][at]), "C": C}
+                answers = found["answers"][at] if "answers" in found else answers
+        made.append(cast(Cell, {**cell, "results": results, "answers": answers}))
+    return made
+
+
 def read_run(folder: str | os.PathLike[str]) -> Run:
     """Read the records of a run.
 
@@ -239,7 +285,8 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
         check_line(path, number, line, _CELL, "the same command measures it again.")
         n_classes = len(about["sets"].get(line["set"], {"classes": ()})["classes"])
         for name, outcome in line["results"].items():
-            if not _is_table(outcome["confusion"], n_classes):
+            tables = [outcome["confusion"], *outcome.get("by_C", {}).get("confusions", [])]
+            if not all(_is_table(table, n_classes) for table in tables):
                 raise FormatError(
                     f"{path}, line {number}: results.{name}.confusion is not a table of the "
                     f"classes of {line['set']!r}. Remove that line; the same command measures it "
@@ -248,7 +295,7 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
         cells[key_of(line)] = cast(Cell, line)
     others = ("probes.jsonl", "details.jsonl")
     probes, details = ([line for _, line in JsonLines(where / name).read()] for name in others)
-    return Run(about, list(cells.values()), probes, details)
+    return Run(about, _by_other_folds(list(cells.values())), probes, details)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -290,6 +337,7 @@ _OUTCOME = {
     "confusion": [list],
     "C": Number(0),
     "C_scores?": [Number(0, 1)],
+    "by_C?": {"C": [Number(0)], "confusions": [list], "answers?": [[str]]},
 }
 _CERTIFICATE = {
     "n_bags": _NATURAL,

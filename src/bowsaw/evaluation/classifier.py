@@ -337,6 +337,21 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
             return list(ordered_map(one, costs, self.n_jobs))
 
 
+def labels_by_c(
+    classifier: HistogramClassifier, X: ArrayLike, y: Labels, X_test: ArrayLike
+) -> tuple[list[float], Labels]:
+    """Train one machine per C of the grid; return the grid and what each says of the test rows.
+
+    ``y`` and the result, of shape (n_grid, n_test), are numbers of classes.
+    """
+    grid = classifier.validate()
+    model = clone(classifier).set_params(C=grid[0]).fit(X, y)
+    with single_threaded_blas():
+        machines = model._train(model._rows(X), np.searchsorted(model.classes_, y), grid)
+    rows = model._rows(X_test)
+    return grid, np.array([model.classes_[machine.label(rows)] for machine in machines])
+
+
 def nested_accuracy(
     classifier: Any, X: ArrayLike, y: ArrayLike, *, seed: int = 0, n_folds: int = 5
 ) -> tuple[float, float]:
