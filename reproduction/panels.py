@@ -120,7 +120,7 @@ class Study:
     def _probed(self, collection: bs.Collection, folder: Path) -> ProbedSplit:
         """Return the first split with its full codebooks, which the run's folder keeps."""
         assert collection.store is not None
-        split = collection.store.split(
+        split = collection.store.draw_split(
             codebook=collection.codebook_images, train=collection.train, seed=self.seed
         )
         books = {

@@ -16,7 +16,7 @@ import bowsaw as bs
 from bowsaw.cli.main import main
 from bowsaw.formats.classifier import save_classifier
 
-PARTS = ("--train-codebook", "10", "--train", "10")
+SIZES = "10/10/rest"
 """A split that the small images can fill; the rest, 124 per class, is for tests."""
 
 
@@ -72,13 +72,12 @@ def made(scenes, tmp_path_factory):
     shutil.copytree(scenes, found.images)
     (found.images / "grass" / "broken.png").write_bytes(b"not an image")
     (found.images / "brick" / "[bold] 1.png").write_bytes(b"")
-    part = ("--words", 12, "--part", "codebook", *PARTS)
     for words in (
-        ("extract", found.images, "-o", found.store),
-        ("extract", found.images, "-o", found.other_store, "--step", 16),
-        ("train", found.store, *part, "-o", found.book),
-        ("train", found.store, "--words", 12, "-o", found.book_of_all),
-        ("train", found.other_store, *part, "-o", found.other_book),
+        ("extract", found.images, "-o", found.store, "--split", SIZES),
+        ("extract", found.images, "-o", found.other_store, "--split", SIZES, "--step", 16),
+        ("train", found.store, "--words", 12, "-o", found.book),
+        ("train", found.store, "--words", 12, "--part", "all", "-o", found.book_of_all),
+        ("train", found.other_store, "--words", 12, "-o", found.other_book),
         ("encode", found.book, found.store, "-o", found.histograms),
     ):
         assert main([*map(str, words), "-q"]) == 0

@@ -26,8 +26,11 @@ def place(made, model, tmp_path_factory):
         (place / name).write_text("{}")
     (place / "junk" / "brick" / "1.png").write_bytes(b"not an image")
     shutil.copy(made.images / "brick" / "000.png", place / "tiny" / "brick")
-    for name in ("s", "cut"):
+    for name in ("s", "cut", "few", "odd"):
         shutil.copytree(made.store, place / name)
+    (place / "few" / "split.json").write_text('{"codebook": 0, "train": 1, "seed": 0}')
+    (place / "odd" / "split.json").write_text('{"codebook": 10, "train": "10", "seed": 0}')
+    assert main(["extract", str(place / "tiny"), "-o", str(place / "one.image"), "-q"]) == 0
     (place / "cut" / "shards" / "00000.npy").unlink()
     shutil.copytree(made.images / "gravel", place / "class" / "gravel")
     assert main(["extract", str(place / "class"), "-o", str(place / "one"), "-q"]) == 0
@@ -43,6 +46,8 @@ def place(made, model, tmp_path_factory):
         ("more", Codebook(book.words[:2], [11, 12], scale=book.scale)),
     ):
         save(words, place / f"{name}.safetensors")
+    save(Codebook(book.words, scale=book.scale), place / "bare.safetensors")
+    (place / "bare.safetensors").rename(place / "bare.sft")
     for name in ("v.npz", "v.npy"):
         save(Codebook(np.eye(3)), place / name)
     return place
@@ -53,6 +58,12 @@ chop                                             | Parameter | choice: 'chop' & 
 train                                            | Parameter | : STORE, -o & bowsaw train --help
 inspect x --colour                               | Parameter | unrecognized arguments: --colour
 evaluate x --split 3                             | Parameter | unrecognized & bowsaw evaluate --help
+extract s -o x.store --split 50                  | Parameter | such as 50/50/rest, or auto; got '50'
+extract tiny -o x.store --split 1/1/rest         | Data      | --split 1/1/rest needs at least 3 per
+split s 72/72/rest                               | Data      | class 'brick' has 144 images, and
+split odd                                        | Store     | the store's split odd/split.json
+split one.image auto                             | Data      | fewer than 3 images, and a split
+train odd -o x.safetensors                       | Store     | the store's split odd/split.json
 extract missing -o x.store                       | Data      | missing does not exist
 extract empty -o x.store                         | Data      | no class folders
 extract junk -o x.store                          | Data      | none of the files in junk could be
@@ -64,13 +75,13 @@ extract tiny -o x.store --preset caltech10       | Data      | at least 10 categ
 train missing -o x.safetensors                   | Store     | missing is not there
 train cut -o x.safetensors                       | Store     | damaged
 train s -o x.npz                                 | Parameter | ends in .safetensors
-train s -o x.safetensors --part test --train 144 | Data      | class 'brick' has 144 images
+train one.image -o x.safetensors --part test     | Data      | has no split, and --part test is one
 prune bad.sft s --keep 3 -o x.safetensors        | Format    | bad.sft
 prune other.safetensors s --keep 3 -o x.safetensors | Mismatch | was trained on
 prune BOOK s --keep 3 -o BOOK                    | Parameter | is the codebook itself
 PRUNE --keep 13                                  | Parameter | --keep must be from 1 to 12 (the
 PRUNE --max-bytes 1k                             | Parameter | (one word, and
-PRUNE --keep 3 --part train --codebook 10 --train 1 | Data   | class 'brick' has 1 image to choose
+prune bare.sft few --keep 3 -o x.safetensors     | Data      | class 'brick' has 1 image to choose
 PRUNE --keep 3 --score presence                  | Parameter | --score does not apply: --method ref
 PRUNE --keep 3 --method paper --steps 9          | Parameter | --method paper takes no such option
 PRUNE --max-loss 0 --coding soft --sharpness auto | Parameter | Give a number
@@ -82,7 +93,7 @@ SOFT --sharpness 3 --perplexity 3                | Parameter | Give one of them
 fit other.safetensors s -o x.safetensors         | Mismatch  | was trained on
 fit BOOK s -o ./BOOK                             | Parameter | is the codebook itself
 fit BOOK s -o x.safetensors --C much             | Parameter | must be a number or auto
-fit BOOK s -o x.safetensors --part codebook --codebook 0 --train 1 | Data | 2 classes or more
+fit bare.sft few -o x.safetensors --part codebook | Data     | 2 classes or more
 predict BOOK model.sft no.png                    | Data      | no image could be used: no.png
 predict BOOK model.sft no.png not.png --json     | Data      | and 1 more
 predict BOOK model.sft empty                     | Data      | the folder empty has no files
@@ -110,15 +121,15 @@ whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with 
 evaluate one --words 4                           | Data      | needs at least 2
 prune BOOK one --keep 4 -o x.safetensors         | Data      | have 1 ('gravel')
 fit BOOK one -o x.safetensors                    | Data      | of 2 classes or more
-encode BOOK one --coding soft --sharpness auto PARTS -o x.npz | Data | at least 2 classes
-evaluate s --train 140                           | Data      | class 'brick' has 144 images
+encode BOOK one --coding soft --sharpness auto -o x.npz      | Data | at least 2 classes
 evaluate s -o bad.json                           | Parameter | bad.json is a file
 evaluate s --words 9 --codebook BOOK             | Parameter | Give one of them
-evaluate s --codebook other.safetensors PARTS    | Mismatch  | was trained
+evaluate s --codebook other.safetensors          | Mismatch  | was trained
 compare junk -o run                              | Data      | has 1 class, and a comparison needs
 compare s -o file                                | Parameter | the output file is a file
 compare s -o s/run                               | Parameter | would lie among the images of s
 compare s -o full                                | Parameter | holds notes.txt and no run
+compare s -o run --split 5/5/rest                | Parameter | the store has its split. Change it
 compare s -o run --sizes ten                     | Parameter | an integer of at least 1; got 'ten'
 report missing                                   | Format    | missing is not a run
 report bad.run                                   | Format    | not the record of a run
@@ -129,9 +140,8 @@ inspect bad.npz                                  | Format    | bad.npz
 """
 SHORT = {
     "PRUNE": "prune BOOK s -o x.safetensors",
-    "SOFT": "encode BOOK s -o x.npz PARTS --coding soft",
+    "SOFT": "encode BOOK s -o x.npz --coding soft",
     "BOOK": "b.safetensors",
-    "PARTS": "--train-codebook 10 --train 10",
 }
 """Words of the cases that stand for others."""
 

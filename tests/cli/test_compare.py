@@ -15,9 +15,9 @@ from bowsaw.cli.main import main
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import SpaceError
 
-LARGE = """--words 30 --sizes 5,12 --methods paper,bottleneck,random,kmeans --splits 2
-    --train-codebook 6 --train 6 --seed 3"""
-SMALL = """--words 12 --sizes 4,6 --methods random --splits 2 --train-codebook 10 --train 10 -q"""
+LARGE = """--words 30 --sizes 5,12 --methods paper,bottleneck,random,kmeans --splits 2"""
+SPLIT = ("--split", "6/6/rest", "--seed", "3")
+SMALL = """--words 12 --sizes 4,6 --methods random --splits 2 -q"""
 """Six cells that take no time."""
 
 
@@ -38,7 +38,7 @@ def small_scenes(scenes, tmp_path_factory):
 @pytest.fixture(scope="module")
 def compared(small_scenes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared") / "run"
-    assert compare(small_scenes, folder, "--quiet") == 0
+    assert compare(small_scenes, folder, *SPLIT, "--quiet") == 0
     return folder
 
 
@@ -54,7 +54,7 @@ def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
     assert run.about["finished"]
     assert "<title>" in (compared / "index.html").read_text("utf-8")
     before = (compared / "cells.jsonl").read_bytes()
-    assert compare(small_scenes, compared) == 0
+    assert compare(small_scenes, compared, *SPLIT) == 0
     assert (compared / "cells.jsonl").read_bytes() == before
     out = capsys.readouterr().out
     (row,) = [line for line in out.splitlines() if line.startswith("bottleneck")]
@@ -67,13 +67,13 @@ def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
 
 def test_a_store_gives_the_same_cells_as_its_folder(small_scenes, compared, tmp_path):
     store = tmp_path / "scenes.store"
-    assert main(["extract", str(small_scenes), "-o", str(store), "--quiet"]) == 0
+    assert main(["extract", str(small_scenes), "-o", str(store), *SPLIT, "--quiet"]) == 0
     assert compare(store, tmp_path / "run", "--quiet", "--workers", "1") == 0
     assert timeless(read_run(tmp_path / "run").cells) == timeless(read_run(compared).cells)
 
 
 def test_pixels_are_kept_only_where_they_may_be(bowsaw, small_scenes, tmp_path):
-    words = "--words 20 --sizes 4 --methods annealing --splits 1 --train-codebook 6 --train 6 -q"
+    words = "--words 20 --sizes 4 --methods annealing --splits 1 --split 6/6/rest -q"
     for name, more in (("shown", ()), ("hidden", ("--no-pixels",))):
         bowsaw("compare", small_scenes, *words.split(), "-o", name, "--workers", 1, *more).lines()
         page = (tmp_path / name / "index.html").read_text("utf-8")

@@ -5,7 +5,6 @@ import faiss
 import numpy as np
 import pytest
 import scipy.io
-from tests.cli.conftest import PARTS
 
 import bowsaw as bs
 from bowsaw.errors import MismatchError, ParameterError
@@ -36,7 +35,7 @@ def test_words_of_an_unknown_unit_are_refused_by_every_command(bowsaw, made):
     bowsaw("convert", made.book, "v.xml")
     for words in (
         ("encode", "v.xml", made.store, "-o", "h.npz"),
-        ("evaluate", made.store, "--codebook", "v.xml", "--splits", 1, *PARTS),
+        ("evaluate", made.store, "--codebook", "v.xml"),
         ("prune", "v.xml", made.store, "--keep", 3, "-o", "p.safetensors"),
         ("whatif", "v.xml", made.store, "--keep", 3),
     ):

@@ -4,16 +4,19 @@ import json
 
 import numpy as np
 
-from bowsaw import Codebook, Store, save
+from bowsaw import Codebook, Store, load, save
 
 
 def test_extract_reports_what_it_made_and_set_aside(bowsaw, made):
     found = bowsaw("extract", made.images, "-o", "a.store")
-    first, second, *others = found.lines()
+    first, second, *others, split = found.lines()
     assert first.startswith("a.store: 432 images in 3 classes, 6,912 descriptors (885 kB), ")
     assert second == "set aside, 2 of 434 files:"
     assert others[0] == "  brick/[bold] 1.png: empty file"
     assert others[1].startswith("  grass/broken.png: not an image")
+    assert split == (
+        "split 48/48/rest, seed 0: 144 images for the codebook, 144 to train, 144 to test"
+    )
     assert found.err == "434 files in 3 classes\n"
 
 
@@ -37,16 +40,52 @@ def test_extract_suggests_a_split_that_fits(bowsaw, made, tmp_path, monkeypatch)
     monkeypatch.setenv("FORCE_COLOR", "1")
     found = bowsaw("extract", made.images, "-o", "a b.store")
     assert "next: bowsaw evaluate 'a b.store'" in found.err
-    assert "--train" not in found.err
+    assert bowsaw("evaluate", "a b.store", "--words", 4, "--splits", 1).code == 0
+
+
+def test_the_split_is_kept_with_the_store_until_another_is_given(bowsaw, made, tmp_path):
+    def kept():
+        return bowsaw("split", "small.store").lines()[0]
+
     names = {f"{label}{i}": f"00{i}" for label in "ab" for i in range(7)}
     copy_images(made, tmp_path / "small", **names)
-    found = bowsaw("extract", "small", "-o", "small.store")
-    assert "next: bowsaw evaluate small.store --train-codebook 2 --train 2" in found.err
+    extract = ("extract", "small", "-o", "small.store")
+    bowsaw(*extract).lines()
+    assert kept() == "small.store: split 2/2/rest, seed 0"
+    bowsaw("split", "small.store", "1/3/rest", "--seed", 4).lines()
+    for more, expected in (
+        ((), "1/3/rest, seed 4"),
+        (("--patch", 24, "--overwrite"), "1/3/rest, seed 4"),
+        (("--patch", 24, "--split", "0/2/rest"), "0/2/rest, seed 0"),
+        (("--patch", 24, "--seed", 3), "2/2/rest, seed 3"),
+    ):
+        bowsaw(*extract, *more).lines()
+        assert kept() == f"small.store: split {expected}"
+    header, *parts = bowsaw("split", "small.store").lines()[1:]
+    assert header.split() == ["part", "images", "per", "class", "use"]
+    assert [part.split()[:3] for part in parts] == [
+        ["codebook", "4", "2"],
+        ["train", "4", "2"],
+        ["test", "6", "3"],
+    ]
+    # Images that are removed leave it as it is, while it can be drawn.
+    for i in range(3):
+        (tmp_path / "small" / "a" / f"{i}.png").unlink()
+    found = bowsaw(*extract, "--patch", 24)
+    assert "warning: the store gets another split, because class 'a' has 4 images" in found.err
+    assert kept() == "small.store: split 1/1/rest, seed 0"
+    for i in range(3, 5):
+        (tmp_path / "small" / "a" / f"{i}.png").unlink()
+    assert bowsaw(*extract, "--patch", 24).lines()[-1].startswith("no split: a class has fewer")
+    assert Store("small.store").split is None
+    found = bowsaw("train", "small.store", "--words", 3, "-o", "book.safetensors")
+    assert "no split, for a class has fewer than 3 images: all images are used" in found.err
+    assert load("book.safetensors").provenance["part"] == "all"
 
 
 def test_extract_reports_images_that_are_there_twice(bowsaw, made, tmp_path):
     copy_images(made, tmp_path / "small", a1="000", a2="000", b3="001", b4="000")
-    assert bowsaw("extract", "small", "-o", "small.store").lines()[1:] == [
+    assert bowsaw("extract", "small", "-o", "small.store").lines()[1:-1] == [
         "more than once: 1 image, in several classes, such as a/2.png and b/4.png; a split may "
         "train on one and test on another",
     ]
@@ -64,7 +103,7 @@ FACTS = {
         classes 3: brick=144, grass=144, gravel=144""",
     "book": """
         words 12 of 128 dimensions (6 kB, scale 512) | trained on 30 images
-        split=(codebook=10, index=0, seed=0, train=10)""",
+        split=(codebook=10, digest=""",
     "bare": "trained on unknown images | descriptors unknown",
     "histograms": """
         histograms 432 images by 12 words (21 kB) | images empty 0 have no descriptors

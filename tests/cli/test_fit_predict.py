@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import PARTS
 
 import bowsaw as bs
 from bowsaw.errors import ParameterError
@@ -18,13 +17,13 @@ from bowsaw.formats.classifier import load_classifier
 
 @pytest.mark.parametrize("flags", [(), ("--coding", "soft", "--perplexity", 3)])
 def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
-    words = ("fit", made.book, made.store, "--part", "train", *PARTS, *flags, "-o", "a.safetensors")
+    words = ("fit", made.book, made.store, *flags, "-o", "a.safetensors")
     line, accuracy = bowsaw(*words).lines()
-    found = bowsaw("evaluate", made.store, "--codebook", made.book, *PARTS, *flags, "--json")
+    found = bowsaw("evaluate", made.store, "--codebook", made.book, *flags, "--json")
     (cell,) = json.loads(found.out)["cells"]
     record = cell["results"]["sqrt"]
     store, model = bs.Store(made.store), load_classifier("a.safetensors")
-    test = store.split(codebook=10, train=10).test
+    test = store.split.test
     found = model.predict(model.coder(bs.load(made.book)).transform(store.bags[test]))
     places = np.searchsorted(store.classes, found)
     assert confusion(store.y[test], places, 3).tolist() == record["confusion"]
@@ -33,7 +32,7 @@ def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
     assert f"C {record['C']:g}, " in line
     # The words are of part codebook, so folds of part train can test them.
     X, y = model.coder(bs.load(made.book)).transform(store.bags), np.array(store.classes)[store.y]
-    split = store.split(codebook=10, train=10)
+    split = store.split
     twin = bs.HistogramClassifier(C=record["C"])
     how = {"seed": split.seed_for("classifier")}
     mean, margin = nested_accuracy(twin, X[split.train], y[split.train], **how)
@@ -46,7 +45,7 @@ def test_it_recognises_as_evaluate_reports(bowsaw, made, flags):
 
 
 def test_fit_is_the_estimator(bowsaw, made):
-    options = ("--mapping", "raw", "--C", 3, "-o", "a.safetensors")
+    options = ("--mapping", "raw", "--C", 3, "--part", "all", "-o", "a.safetensors")
     line, accuracy = bowsaw("fit", made.book, made.store, *options).lines()
     assert accuracy.startswith("accuracy: not shown, 30 of these images made or chose the words. ")
     assert "3 classes from 432 images, 12 words, hard coding, C 3, " in line
@@ -61,21 +60,23 @@ def test_fit_is_the_estimator(bowsaw, made):
 
 
 def test_without_a_part_for_it_c_is_chosen_by_cross_validation(bowsaw, made):
-    options = ("--part", "train", "--train-codebook", 0, "--train", 8, "-o", "a.safetensors")
+    shutil.copytree(made.store, "scenes.store")
+    bowsaw("split", "scenes.store", "0/8/rest").lines()
     words = bs.load(made.book)
+    fit = ("fit", "other.safetensors", "scenes.store", "-o", "a.safetensors")
     for trained_on, shown in (([], "folds of these images; C chosen in each fold"), (None, "does")):
         book = bs.Codebook(words.words, scale=words.scale, trained_on=trained_on)
         bs.save(book, "other.safetensors")
-        _, accuracy = bowsaw("fit", "other.safetensors", made.store, *options).lines()
+        _, accuracy = bowsaw(*fit).lines()
         assert shown in accuracy
         provenance = load_classifier("a.safetensors").provenance
         assert (provenance["accuracy"] is None) == (trained_on is None)
         assert provenance["C_chosen_on"] == "cross-validation"
-        assert provenance["split"] == {"codebook": 0, "train": 8, "seed": 0, "index": 0}
+        assert provenance["split"] == bs.Store("scenes.store").split.record()
 
 
 def test_images_that_chose_the_sharpness_show_no_accuracy(bowsaw, made):
-    options = ("--part", "train", *PARTS, "--coding", "soft", "--sharpness", "auto")
+    options = ("--coding", "soft", "--sharpness", "auto")
     _, line = bowsaw("fit", made.book, made.store, *options, "-o", "a.safetensors").lines()
     assert line.startswith("accuracy: not shown, these images chose the sharpness. For a true one:")
     assert bowsaw(*shlex.split(line.partition("one: bowsaw ")[2])).code == 0

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bowsaw.cli.main import parser
-from bowsaw.cli.options import address, default, fraction, n_bytes
+from bowsaw.cli.options import address, default, fraction, n_bytes, read_sizes
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
@@ -48,7 +48,8 @@ def test_the_help_shows_the_default():
 
 WRONG = """
 extract --patch 0, extract --jobs 0, extract --jobs two, extract --min-contrast low,
-extract --scheduler here, train --words 1.5, train --seed -1, prune --keep all, prune --steps -1,
+extract --scheduler here, extract --split 50, extract --split 50/0/rest,
+train --words 1.5, train --seed -1, prune --keep all, prune --steps -1,
 prune --max-bytes 0, prune --max-bytes 64kB, prune --max-bytes infk, prune --max-bytes k,
 prune --max-loss 1.5, prune --max-loss nan, encode --sharpness sharp, encode --perplexity auto
 """
@@ -69,6 +70,5 @@ def test_values_are_read():
     assert fraction("0.01") == 0.01
     for text in ("tcp://10.0.0.1:8786", "head-node:8786"):
         assert address(text) == text
-    # Where no file is meant, the codebook part has a shorter name.
-    options = parser("train").parse_args(["train", "s.store", "-o", "out", "--codebook", "7"])
-    assert options.train_codebook == 7
+    assert [read_sizes(text) for text in ("50/40/rest", "0/1/rest")] == [(50, 40), (0, 1)]
+    assert read_sizes("auto") == "auto"

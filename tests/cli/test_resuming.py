@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 import pytest
-from tests.cli.conftest import PARTS, Interrupter, content
+from tests.cli.conftest import Interrupter, content
 from tests.cli.terminal import no_file_larger_than
 
 from bowsaw.checkpoint import Checkpoint, exclusive
@@ -18,9 +18,9 @@ from bowsaw.store.histograms import HistogramWriter
 COMMANDS = {
     "extract": "IMAGES -o OUT.store",
     "train": "STORE --words 20 -o OUT.safetensors",
-    "encode": "BOOK STORE --coding soft --sharpness auto PARTS -o OUT.npz",
-    "fit": "BOOK STORE PARTS --part train -o OUT.safetensors",
-    "prune": "BOOK STORE PARTS --part train --keep 6 --steps 8 -o OUT.safetensors",
+    "encode": "BOOK STORE --coding soft --sharpness auto -o OUT.npz",
+    "fit": "BOOK STORE -o OUT.safetensors",
+    "prune": "BOOK STORE --keep 6 --steps 8 -o OUT.safetensors",
 }
 
 
@@ -30,7 +30,7 @@ def run(bowsaw, made):
     values = {"IMAGES": made.images, "STORE": made.store, "BOOK": made.book}
 
     def run(name, output, *more):
-        text = COMMANDS[name].replace("PARTS", " ".join(PARTS)).replace("OUT", output)
+        text = COMMANDS[name].replace("OUT", output)
         return bowsaw(name, *(values.get(word, word) for word in text.split()), *more)
 
     return run

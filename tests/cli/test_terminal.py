@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals"),
 ]
 
-COMPARED = "--words=12 --sizes=4,6 --methods=random --splits=2 --train-codebook=10 --train=10"
+COMPARED = "--words=12 --sizes=4,6 --methods=random --splits=2"
 
 
 def cursor_is_back(shown: str) -> bool:

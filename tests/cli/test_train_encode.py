@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.cli.conftest import PARTS
 
 from bowsaw import BagOfWords, KMeansCodebook, Store, load
 from bowsaw.store.histograms import read_histograms
@@ -21,10 +20,10 @@ SOFT = ("--coding", "soft")
     ],
 )
 def test_encode_is_the_estimator(bowsaw, made, part, flags, parameters):
-    chosen = (*flags, *(PARTS if part != "all" or flags else ()), "--part", part)
+    chosen = (*flags, *(("--part", part) if part != "all" else ()))
     [line] = bowsaw("encode", made.book, made.store, "-o", "a.npz", *chosen).lines()
     store = Store(made.store)
-    split = store.split(codebook=10, train=10)
+    split = store.split
     coder = BagOfWords(load(made.book), **parameters)
     coder.fit(store.bags[split.train], store.y[split.train])
     rows = split.part(part)
@@ -43,18 +42,19 @@ def test_encode_is_the_estimator(bowsaw, made, part, flags, parameters):
 
 
 def test_train_is_the_estimator_and_records_its_images(bowsaw, made):
-    options = ("--part", "codebook", *PARTS, "--seed", 3, "--max-iter", 4, "--sample", 400)
+    options = ("--seed", 3, "--max-iter", 4, "--sample", 400)
     found = bowsaw("train", made.store, "--words", 9, *options, "-o", "a.safetensors")
     [line] = found.lines()
     assert line.startswith("a.safetensors: 9 words of 128 dimensions, mean squared distance 0.")
     assert found.err == "9 words from 480 descriptors of 30 images (part codebook)\n"
     store = Store(made.store)
-    rows = store.split(codebook=10, train=10, seed=3).codebook
+    rows = store.split.codebook
     twin = KMeansCodebook(9, max_iter=4, sample=400, random_state=3).fit(store.bags[rows])
     book = load("a.safetensors")
     assert np.array_equal(book.words, twin.codebook_.words)
     assert np.array_equal(book.trained_on, np.unique(store.bags.digests[rows]))
     assert (book.provenance["store"], book.provenance["part"]) == (store.digest, "codebook")
-    assert book.provenance["split"] == {"codebook": 10, "train": 10, "seed": 3, "index": 0}
+    assert book.provenance["split"] == store.split.record()
+    assert store.split.record()["digest"] == store.draw_split(codebook=10, train=10).digest
     assert load(made.book_of_all).provenance["part"] == "all"
     assert "split" not in load(made.book_of_all).provenance

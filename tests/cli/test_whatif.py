@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.cli.conftest import PARTS
 
 from bowsaw import BagOfWords, Store, load, save, whatif
 from bowsaw.errors import ParameterError
@@ -21,7 +20,7 @@ def ask(bowsaw, made):
     """Run ``whatif`` with the 30 images of the part train."""
 
     def run(*words):
-        return bowsaw("whatif", made.book, made.store, "--part", "train", *PARTS, *words)
+        return bowsaw("whatif", made.book, made.store, "--part", "train", *words)
 
     return run
 
@@ -75,9 +74,9 @@ def test_whatif_is_the_library(ask, made, coding, transfers):
     kept = draw_words(book, 7, 4)
     assert found["kept"] == kept.tolist()
     assert found["part"] == "train"
-    assert found["split"] == {"codebook": 10, "train": 10, "seed": 4, "index": 0}
     store = Store(made.store)
-    bags = store.bags[store.split(codebook=10, train=10, seed=4).train]
+    assert found["split"] == store.split.record()
+    bags = store.bags[store.split.train]
     assert list(dict.fromkeys(way["transfer"] for way in found["ways"])) == transfers
     for way, single in zip(found["ways"], alone["ways"], strict=True):
         options = way["options"]
@@ -99,7 +98,7 @@ def test_the_words_of_a_pruned_codebook_are_kept_and_a_sharpness_is_learned(bows
     assert (found["codebook"], found["store"]) == (str(made.book), str(made.store))
     found = answer(ask("--keep", 5, "--coding", "soft", "--perplexity", 3, "--json"))
     store = Store(made.store)
-    learn = store.split(codebook=10, train=10).train
+    learn = store.split.train
     coder = BagOfWords(load(made.book), coding="soft", perplexity=3, random_state=0)
     assert found["sharpness"] == coder.fit(store.bags[learn], store.y[learn]).sharpness_
 

@@ -176,7 +176,9 @@ def test_wrong_settings_are_refused(tmp_path, wrong, message):
 
 
 def test_sets_are_checked_before_any_work(tmp_path):
-    with pytest.raises(DataError, match="has 14 images, and a split needs at least 18"):
+    with pytest.raises(
+        DataError, match="has 14 images, and a split of 12/5/rest needs at least 18 per"
+    ):
         bs.compare(replace(toys(), codebook_images=12), tmp_path / "run", **SMALL)
     assert not (tmp_path / "run").exists()
     with pytest.raises(ParameterError, match="a name of its own"):
@@ -221,15 +223,15 @@ def test_every_method_of_the_registry_is_measured(tmp_path, name):
 
 def test_a_given_codebook_is_measured_and_checked_for_leaks(tmp_path):
     images = toys()
-    run = Experiment(tmp_path, {"toys": images}, {}, 0, 40.0).split("toys", 1)
+    run = Experiment(tmp_path, {"toys": images}, {}, 0, 40.0).split("toys", 0)
     split = run.split
     book = bs.KMeansCodebook(6, random_state=0).fit(images.bags[split.codebook]).codebook_
-    found = bs.evaluate(images, tmp_path / "run", codebook=book, first_split=1, n_splits=1)
+    found = bs.evaluate(images, tmp_path / "run", codebook=book, n_splits=1)
     (cell,) = found.cells
-    assert (cell["method"], cell["size"], cell["split"]) == ("given", 6, 1)
+    assert (cell["method"], cell["size"], cell["split"]) == ("given", 6, 0)
     bs.write_page(tmp_path / "run")
-    with pytest.raises(LeakError, match="test images of split 0"):
-        bs.evaluate(images, codebook=book, n_splits=1)
+    with pytest.raises(LeakError, match="test images of split 1"):
+        bs.evaluate(images, codebook=book, n_splits=2)
 
 
 def test_sharpness_can_be_chosen_per_split_and_training_images_serve_for_codebooks():

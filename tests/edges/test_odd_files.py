@@ -51,7 +51,7 @@ if sys.platform != "win32":
             "convert pipe.mat x.npy",
             "predict book.safetensors pipe.safetensors images/brick/000.png",
             "report pipes",
-            "evaluate a.store --train-codebook 1 --train 1 --words 4 --splits 1 -o pipe.json",
+            "evaluate a.store --words 4 --splits 1 -o pipe.json",
             "extract pipe -o x.store",
             "extract images -o pipe",
         ],
@@ -93,7 +93,7 @@ if sys.platform != "win32":
     @pytest.mark.parametrize(
         "line",
         [
-            "prune book.safetensors a.store --keep 3 --method annealing --steps 9 -o x.safetensors",
+            "prune book.safetensors a.store --keep 3 --method random --part all -o x.safetensors",
             "convert book.safetensors x.yml",
             "encode book.safetensors a.store -o x.npz",
             "fit book.safetensors a.store --C 1 -o x.safetensors",

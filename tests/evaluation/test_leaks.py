@@ -47,7 +47,7 @@ def test_the_split_that_it_was_trained_on_is_named_if_it_can_test_the_codebook()
     book = trained_on(DIGESTS[draw(**origin).codebook], provenance={"split": origin})
     bags = bags_of(DIGESTS)
     assert own_split(book, bags, draw) == origin
-    advice = "codebook_images=2, train=2, seed=7, first_split=0 and n_splits=1; or give no"
+    advice = "codebook_images=2, train=2, seed=7 and n_splits=1; or give no"
     with pytest.raises(LeakError, match=advice):
         check_leaks(book, bags, [SPLIT], draw=draw)
     for unusable in ({**origin, "codebook": 9}, {**origin, "train": "2"}, {"seed": 7}, "7", None):

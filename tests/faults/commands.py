@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-PARTS = ("--train-codebook", "4", "--train", "5")
+SPLIT = ("--split", "4/5/rest")
 READERS = {"predict", "whatif", "inspect", "completion"}
 """The commands that write nothing."""
 
@@ -41,10 +41,11 @@ class Command:
 
 
 CONVERTED = (".safetensors", ".npy", ".npz", ".yml", ".xml.gz", ".faiss", ".skops", ".mat")
-_PRUNE = "prune BOOK STORE PARTS --part train -o out.safetensors"
-_COMPARE = "--words 6 --sizes 3 --methods coverage,random --splits 2 PARTS -o out"
+_PRUNE = "prune BOOK STORE -o out.safetensors"
+_COMPARE = "--words 6 --sizes 3 --methods coverage,random --splits 2 -o out"
+_SOFT, _OTHER = "--coding soft", "--sharpness 20"
 COMMANDS = {
-    "extract": Command("extract IMAGES -o out.store", "out.store", "--step 16"),
+    "extract": Command("extract IMAGES SPLIT -o out.store", "out.store", "--step 16"),
     "train": Command(
         "train STORE --words 12 --tol 0 --max-iter 8 -o out.safetensors",
         "out.safetensors",
@@ -68,15 +69,15 @@ COMMANDS = {
         resumes=False,
     ),
     "fit": Command(
-        "fit BOOK STORE PARTS --part train -o out.safetensors",
+        "fit BOOK STORE -o out.safetensors",
         "out.safetensors",
         "--C 4",
         resumes=False,
     ),
-    "evaluate": Command("evaluate STORE --words 6 --splits 2 PARTS -o out", "out", "--seed 1"),
-    "compare": Command(f"compare STORE {_COMPARE} --workers 1", "out", "--seed 1"),
-    "compare: images": Command(f"compare IMAGES {_COMPARE} --workers 1", "out", "--seed 1"),
-    "compare: two workers": Command(f"compare STORE {_COMPARE} --workers 2", "out", "--seed 1"),
+    "evaluate": Command(f"evaluate STORE --words 6 --splits 2 {_SOFT} -o out", "out", _OTHER),
+    "compare": Command(f"compare STORE {_COMPARE} {_SOFT} --workers 1", "out", _OTHER),
+    "compare: images": Command(f"compare IMAGES {_COMPARE} SPLIT --workers 1", "out", "--seed 1"),
+    "compare: two workers": Command(f"compare STORE {_COMPARE} {_SOFT} --workers 2", "out", _OTHER),
     "report": Command("report RUN -o out.html", "out.html", resumes=False),
     "report: in place": Command("report run", "run/index.html", resumes=False, copies=True),
     **{
@@ -104,7 +105,7 @@ def words_of(command: Command, given: Given) -> list[str]:
     }
     words: list[str] = []
     for word in command.words.split():
-        words += PARTS if word == "PARTS" else [str(values.get(word, word))]
+        words += SPLIT if word == "SPLIT" else [str(values.get(word, word))]
     takes_jobs = words[0] not in ("report", "convert", "export")
     jobs = "2" if "two" in command.words or "--workers 2" in command.words else "1"
     return [*words, *(["-j", jobs] if takes_jobs else [])]

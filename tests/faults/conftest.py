@@ -12,7 +12,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.faults.matrix")
 
-from tests.faults.commands import COMMANDS, PARTS, Given  # noqa: E402
+from tests.faults.commands import COMMANDS, SPLIT, Given  # noqa: E402
 from tests.faults.matrix import FIGURES, Matrix  # noqa: E402
 from tests.faults.runner import Server  # noqa: E402
 
@@ -33,13 +33,12 @@ def given(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Given:
             shutil.copy(image, images / source.name / image.name)
     names = ("scenes", "s.store", "book.safetensors", "model.safetensors", "run")
     made = Given(*(folder / name for name in names))
-    part = (*PARTS, "--part", "train")
     one_cell = ("--words", 8, "--sizes", 4, "--methods", "random", "--splits", 1)
     for words in (
-        ("extract", images, "-o", made.store),
-        ("train", made.store, "--words", 10, *PARTS, "--part", "codebook", "-o", made.book),
-        ("fit", made.book, made.store, *part, "-o", made.model),
-        ("compare", made.store, *one_cell, *PARTS, "-o", made.run),
+        ("extract", images, *SPLIT, "-o", made.store),
+        ("train", made.store, "--words", 10, "-o", made.book),
+        ("fit", made.book, made.store, "-o", made.model),
+        ("compare", made.store, *one_cell, "-o", made.run),
     ):
         assert main([*map(str, words), "-q", "-j", "1"]) == 0
     return made

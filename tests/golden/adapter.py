@@ -25,28 +25,26 @@ def run(*words: object) -> None:
     assert main([str(word) for word in words] + ["-q"]) == 0
 
 
-PARTS = ("--train-codebook", 8, "--train", 8, "--seed", SEED)
+SPLIT = ("--split", "8/8/rest", "--seed", SEED)
 
 
 def extract(images: Path, store: Path) -> None:
-    run("extract", images, "-o", store, "-j", 1)
+    run("extract", images, "-o", store, *SPLIT, "-j", 1)
 
 
 def train(store: Path, n_words: int, codebook: Path) -> None:
-    run("train", store, "--words", n_words, "--part", "codebook", *PARTS, "-j", 2, "-o", codebook)
+    run("train", store, "--words", n_words, "-j", 2, "-o", codebook)
 
 
 def prune(codebook: Path, store: Path, method: str, n_kept: int, output: Path) -> None:
     """Write the codebook that a method of the command line makes; 40 steps."""
     steps = () if method in ("coverage", "paper") else ("--steps", 40)
-    parts = ("--part", "train", *PARTS)
     how = ("--method", method, *steps, "--keep", n_kept, "-j", 1)
-    run("prune", codebook, store, *parts, *how, "-o", output)
+    run("prune", codebook, store, *how, "-o", output)
 
 
 def prune_by_loss(codebook: Path, store: Path, max_loss: float, output: Path) -> None:
-    parts = ("--part", "train", *PARTS)
-    run("prune", codebook, store, *parts, "--max-loss", max_loss, "-j", 1, "-o", output)
+    run("prune", codebook, store, "--max-loss", max_loss, "-j", 1, "-o", output)
 
 
 def encode(codebook: Path, store: Path, output: Path) -> None:
@@ -54,13 +52,13 @@ def encode(codebook: Path, store: Path, output: Path) -> None:
 
 
 def fit(codebook: Path, store: Path, output: Path) -> None:
-    run("fit", codebook, store, "--part", "train", *PARTS, "-j", 1, "-o", output)
+    run("fit", codebook, store, "-j", 1, "-o", output)
 
 
 def evaluate(store: Path, n_words: int, coding: str, output: Path) -> list[dict[str, Any]]:
     """Return the records of two splits, without their times."""
     options = ("--coding", coding, "--sharpness", SHARPNESS) if coding == "soft" else ()
-    run("evaluate", store, "--words", n_words, *options, *PARTS, "--splits", 2, "-o", output)
+    run("evaluate", store, "--words", n_words, *options, "--splits", 2, "-o", output)
     names = ("accuracy", "confusion", "C", "C_scores")
     found = []
     for cell in bs.read_run(output).cells:
@@ -81,7 +79,7 @@ def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
 
 def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods: list[str]) -> None:
     how = ("--methods", ",".join(methods), "--sizes", ",".join(map(str, sizes)), "--splits", 2)
-    run("compare", images, *how, "--words", n_words, *PARTS, "-j", 2, "--workers", 1, "-o", folder)
+    run("compare", images, *how, "--words", n_words, *SPLIT, "-j", 2, "--workers", 1, "-o", folder)
 
 
 def cells(folder: Path) -> dict[str, Any]:
@@ -223,5 +221,5 @@ def store_bags(store: Path) -> Any:
 
 def split_rows(store: Path) -> dict[str, np.ndarray]:
     """Return the rows of each part of the second split of a seed."""
-    split = bs.Store(store).split(codebook=8, train=8, seed=SEED, index=1)
+    split = bs.Store(store).draw_split(codebook=8, train=8, seed=SEED, index=1)
     return {"codebook": split.codebook, "train": split.train, "test": split.test}

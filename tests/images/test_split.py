@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bowsaw.errors import DataError, ParameterError
-from bowsaw.images.split import split_by_class
+from bowsaw.images.split import auto_sizes, check_sizes, split_by_class
 
 
 @st.composite
@@ -77,12 +77,51 @@ def test_parameters_out_of_range(options, words):
 
 
 def test_too_few_images_unknown_parts_and_labels_that_are_none_are_refused():
-    with pytest.raises(DataError, match=r"class 'dog' has 4 images.*at least 5 .*Ask for fewer"):
-        split_by_class([0] * 9 + [1] * 4, ["cat", "dog"], codebook=2, train=2)
-    with pytest.raises(DataError, match="class 'dog' has 0 images"):
+    few = [0] * 9 + [1] * 4
+    with pytest.raises(DataError) as refused:
+        split_by_class(few, ["cat", "dog"], codebook=2, train=2)
+    assert str(refused.value) == (
+        "class 'dog' has 4 images, and a split of 2/2/rest needs at least 5 per class. Give "
+        "smaller parts, such as 1/1/rest, or move its folder away."
+    )
+    with pytest.raises(DataError, match=r"--split 2/2/rest needs .* such as --split 1/1/rest, or"):
+        check_sizes(few, ["cat", "dog"], 2, 2, "--split")
+    with pytest.raises(DataError, match=r"class 'dog' has 0 images.* per class\. Move its folder"):
         split_by_class([0] * 9, ["cat", "dog"], codebook=2, train=2)
     with pytest.raises(ParameterError, match=r"part must be one of .*; got 'valid'"):
         split_by_class([0] * 5, ["a"], codebook=1, train=1).part("valid")
     for y in ([0, 0, 2], [-1, 0, 0], [[0, 0, 0]], [0.0, 0.0, 0.0], ["a", "a", "a"], []):
         with pytest.raises(DataError, match="y must be"):
             split_by_class(y, ["a", "b"], codebook=0, train=1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "sizes"),
+    [((150, 900), (50, 50)), ((149, 900), (49, 49)), ((3, 3), (1, 1)), ((2, 90), None)],
+)
+def test_the_usual_sizes_leave_images_of_each_class_to_test(counts, sizes):
+    y = np.repeat(np.arange(len(counts)), counts)
+    assert auto_sizes(y, "ab") == sizes
+    if sizes is not None:
+        split = split_by_class(y, "ab", codebook=sizes[0], train=sizes[1])
+        assert set(y[split.test]) == {0, 1}
+        assert split.sizes == f"{sizes[0]}/{sizes[1]}/rest"
+
+
+def test_the_digest_is_of_the_rows_and_of_what_drew_them():
+    y = np.repeat([0, 1], 20)
+    digests = {
+        split_by_class(y, "ab", codebook=4, train=train, seed=seed, index=index).digest
+        for train in (4, 5)
+        for seed in (0, 1)
+        for index in (0, 1)
+    }
+    assert len(digests) == 8
+    split = split_by_class(y, "ab", codebook=4, train=5)
+    assert split.record() == {
+        "codebook": 4,
+        "train": 5,
+        "seed": 0,
+        "index": 0,
+        "digest": split_by_class(y, "ab", codebook=4, train=5).digest,
+    }

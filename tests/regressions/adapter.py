@@ -22,8 +22,7 @@ from bowsaw.scores.relevance import Relevance
 PAGE_FUNCTION = "bowsaw.report.page.page_html"
 """What makes the page, to be replaced by a bug."""
 PRUNE_ANNEALING = ("--method", "annealing")
-PART_TRAIN = ("--part", "train")
-PART_CODEBOOK = ("--part", "codebook")
+PART_ALL = ("--part", "all")
 FORMAT_ERROR = FormatError
 
 __all__ = ["BowsawError", "DataError", "Relevance", "beta_entropy", "word_scores"]

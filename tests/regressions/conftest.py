@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.regressions.adapter import PART_ALL
 
 import bowsaw as bs
 from bowsaw.cli.main import main
 
-PARTS = ("--train-codebook", "8", "--train", "8")
+SIZES = "8/8/rest"
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ def made(scenes: Path, tmp_path_factory) -> Made:
             shutil.copy(image, images / source.name / image.name)
     found = Made(images, folder / "s.store", folder / "b.safetensors", folder / "a.safetensors")
     for words in (
-        ("extract", images, "-o", found.store),
-        ("train", found.store, "--words", 16, "--part", "codebook", *PARTS, "-o", found.book),
-        ("train", found.store, "--words", 16, "-o", found.book_of_all),
+        ("extract", images, "-o", found.store, "--split", SIZES),
+        ("train", found.store, "--words", 16, "-o", found.book),
+        ("train", found.store, "--words", 16, *PART_ALL, "-o", found.book_of_all),
     ):
         assert main([*map(str, words), "-q", "-j", "1"]) == 0
     return found

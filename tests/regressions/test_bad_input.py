@@ -19,7 +19,6 @@ import pytest
 from rich.console import Console
 from tests.regressions import adapter
 from tests.regressions.adapter import fail_rename
-from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
 from bowsaw.cli.compare import Watcher
@@ -34,8 +33,7 @@ from bowsaw.inference import soft
 
 @pytest.fixture
 def model(bowsaw, made):
-    parts = (*adapter.PART_TRAIN, *PARTS)
-    assert bowsaw("fit", made.book, made.store, *parts, "-j", 1, "-o", "m.safetensors").code == 0
+    assert bowsaw("fit", made.book, made.store, "-j", 1, "-o", "m.safetensors").code == 0
     return "m.safetensors"
 
 
@@ -244,16 +242,15 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
     store = bs.Store("p.store")
     assert "clay" not in store.classes
     assert [store.classes[i] for i in store.y] == [path.partition("/")[0] for path in store.paths]
-    train = (*adapter.PART_TRAIN, *PARTS)
     for line in (
-        ("train", "p.store", "--words", 12, "--part", "codebook", *PARTS, "-o", "b.safetensors"),
-        ("prune", "b.safetensors", "p.store", *train, *CHOSEN, "-o", "s.safetensors"),
-        ("fit", "s.safetensors", "p.store", *train, "-o", "m.safetensors"),
+        ("train", "p.store", "--words", 12, "-o", "b.safetensors"),
+        ("prune", "b.safetensors", "p.store", *CHOSEN, "-o", "s.safetensors"),
+        ("fit", "s.safetensors", "p.store", "-o", "m.safetensors"),
         ("predict", "s.safetensors", "--classifier", "m.safetensors", "pets/brick"),
         ("encode", "s.safetensors", "p.store", "-o", "h.npz"),
         ("inspect", "h.npz"),
-        ("evaluate", "p.store", "--codebook", "s.safetensors", *PARTS),
-        ("compare", "pets", *PARTS, *COMPARED, "-o", "run"),
+        ("evaluate", "p.store", "--codebook", "s.safetensors"),
+        ("compare", "pets", *COMPARED, "-o", "run"),
     ):
         if line[0] != "inspect":
             line = (*line, "-j", 1)
@@ -264,23 +261,19 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
 
 UNUSED = """
 extract {images} -o x.store --scheduler tcp://127.0.0.1:9 {{}} | -j 1; --jobs=1
-train {store} -o x.safetensors --words 4 {{}}             | --train 3; --codebook 3; --split 1
-prune {book} {store} -o x.safetensors --keep 2 {{}}       | --train 3; --train-codebook=3; --split 1
 prune {book} {store} -o x.safetensors --keep 2 {{}}       | --refine 3; --score relevance
 prune {book} {store} -o x.safetensors --keep 2 {{}}       | --sharpness 3; --perplexity 3
 prune {book} {store} -o x.safetensors --max-loss 0.1 {{}} | --method random; --steps 3; --folds 1
-fit {book} {store} -o x.safetensors {{}}                  | --train 3; --codebook 3; --split 1
 fit {book} {store} -o x.safetensors {{}}                  | --sharpness auto; --perplexity 3
-encode {book} {store} -o x.npz {{}}                       | --train 3; --split 0; --seed 1
-encode {book} {store} -o x.npz --coding soft {{}}         | --codebook 3; --seed=1
+split {store} {{}}                                        | --seed 1; --seed=1
 encode {book} {store} -o x.npz --scheduler localhost:9 {{}} | -j1
-whatif {book} {store} --keep 2 {{}}                       | --train 3; --split 1; --sharpness 9
-evaluate {store} --codebook {book} {{}}                   | --words 5; --overwrite
+whatif {book} {store} --keep 2 {{}}                       | --sharpness 9; --perplexity 2
+evaluate {store} --codebook {book} {{}}                   | --words 5; --splits 2; --overwrite
 evaluate {store} --json {{}}                              | --confusion; --sharpness 3
 export {book} -o x.onnx {{}}                              | --type uint8; --name a; --sharpness 3
 export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --sharpness 3
 compare {store} -o run {{}}                               | --sharpness 3; --preset caltech10
-compare {store} -o run {{}}                               | --no-pixels
+compare {store} -o run {{}}                               | --no-pixels; --split auto; --seed 1
 convert {book} x.npy {{}}                                 | --variable a; --layout rows; --scale 2
 """
 
@@ -294,12 +287,6 @@ def test_an_option_that_does_not_apply_is_refused(bowsaw, made, line):
         assert found.code == 2
         assert "does not apply" in found.err or "Leave it out" in found.err
         assert name in found.err
-
-
-def test_options_of_a_split_apply_where_a_sharpness_is_learned_on_it(bowsaw, made):
-    soft = ("--coding", "soft", "--perplexity", 4)
-    found = bowsaw("encode", made.book, made.store, *soft, *PARTS, "--seed", 0, "-o", "x.npz")
-    assert found.code == 0, found.err
 
 
 def test_the_live_table_shows_brackets_of_a_name():

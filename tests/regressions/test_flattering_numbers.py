@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.regressions import adapter
-from tests.regressions.conftest import PARTS
+from tests.regressions.conftest import SIZES
 
 import bowsaw as bs
 
@@ -20,17 +20,20 @@ ACCURACY = re.compile(r"accuracy:?\s+[01]?\.\d")
 
 def test_fit_prints_no_accuracy_on_images_that_chose_the_words(bowsaw, made):
     how = (*adapter.PRUNE_ANNEALING, "--steps", 30, "--keep", 6, "-j", 1)
+    how = (*how, *adapter.PART_ALL)
     assert bowsaw("prune", made.book_of_all, made.store, *how, "-o", "s.safetensors").code == 0
-    found = bowsaw("fit", "s.safetensors", made.store, "-j", 1, "-o", "m.safetensors")
+    fit = ("fit", "s.safetensors", made.store, *adapter.PART_ALL, "-j", 1, "-o", "m.safetensors")
+    found = bowsaw(*fit)
     assert found.code == 0
     assert not ACCURACY.search(found.out + found.err)
 
 
 def test_prune_refuses_a_split_that_the_codebook_does_not_know(bowsaw, made):
     how = (*adapter.PRUNE_ANNEALING, "--steps", 5, "--keep", 6, "-j", 1)
-    parts = (*adapter.PART_TRAIN, *PARTS, "--seed", 1)
-    found = bowsaw("prune", made.book, made.store, *how, *parts, "-o", "s.safetensors")
-    assert found.code != 0
+    shutil.copytree(made.store, "other.store")
+    assert bowsaw("split", "other.store", SIZES, "--seed", 1).code == 0
+    found = bowsaw("prune", made.book, "other.store", *how, "-o", "s.safetensors")
+    assert found.code == 8
 
 
 def follow(bowsaw, text):
@@ -44,53 +47,56 @@ PRUNE = ("prune", "BOOK", "STORE", *adapter.PRUNE_ANNEALING, "--steps", 5, "--ke
 
 
 @pytest.mark.parametrize(
-    ("words", "wrong"),
+    ("words", "sizes", "seed"),
     [
-        ((*PRUNE, *adapter.PART_TRAIN, "-o", "o.safetensors"), ("--seed", 1)),
-        ((*PRUNE, *adapter.PART_TRAIN, "-o", "o.safetensors"), ("--split=2", "--codebook", 7)),
-        (("fit", "BOOK", "STORE", *adapter.PART_TRAIN, "-o", "o.safetensors"), ("--seed", 1)),
-        (("encode", "BOOK", "STORE", *adapter.PART_TRAIN, "-o", "o.npz"), ("--split", 1)),
-        (("evaluate", "STORE", "--codebook", "BOOK"), ("--seed", 1)),
-        (("evaluate", "STORE", "--codebook", "BOOK"), ("--splits", 3)),
+        ((*PRUNE, "-o", "o.safetensors"), SIZES, 1),
+        ((*PRUNE, "-o", "o.safetensors"), "7/8/rest", 0),
+        (("fit", "BOOK", "STORE", "-o", "o.safetensors"), SIZES, 1),
+        (("encode", "BOOK", "STORE", "--part", "train", "-o", "o.npz"), SIZES, 1),
+        (("evaluate", "STORE", "--codebook", "BOOK"), SIZES, 1),
+        (("evaluate", "STORE", "--codebook", "BOOK"), "8/7/rest", 0),
     ],
 )
-def test_another_split_is_refused_with_advice_that_works(bowsaw, made, words, wrong):
-    files = {"BOOK": made.book, "STORE": made.store}
+def test_another_split_is_refused_with_advice_that_works(bowsaw, made, words, sizes, seed):
+    store = Path("other.store")
+    shutil.copytree(made.store, store)
+    assert bowsaw("split", store, sizes, "--seed", seed).code == 0
+    files = {"BOOK": made.book, "STORE": store}
     words = [files.get(str(word), word) for word in words]
-    found = bowsaw(*words, *PARTS, *wrong)
+    found = bowsaw(*words)
     assert (found.code, found.out) == (8, "")
-    assert not list(Path().iterdir())
+    assert list(Path().iterdir()) == [store]
     follow(bowsaw, found.err)
+    assert bowsaw(*words).code == 0
 
 
 def test_a_codebook_of_all_images_is_refused_for_a_part_with_advice_that_works(bowsaw, made):
     how = (*adapter.PRUNE_ANNEALING, "--steps", 5, "--keep", 6, "-j", 1)
     book = Path("all.safetensors")
     shutil.copy(made.book_of_all, book)
-    assert bowsaw("prune", made.book, made.store, *how, "-o", "s.safetensors").code == 0
-    part = (*adapter.PART_TRAIN, *PARTS, "-o", "o.safetensors")
+    by_all = (*how, *adapter.PART_ALL, "-o", "s.safetensors")
+    assert bowsaw("prune", made.book, made.store, *by_all).code == 0
     for words in (
-        ("prune", book, made.store, *how, *part),
-        ("fit", book, made.store, *part),
-        ("evaluate", made.store, "--codebook", book, *PARTS),
+        ("prune", book, made.store, *how, "-o", "o.safetensors"),
+        ("fit", book, made.store, "-o", "o.safetensors"),
+        ("evaluate", made.store, "--codebook", book),
         # Its own split is known, but all images have chosen its words.
-        ("evaluate", made.store, "--codebook", "s.safetensors", *PARTS),
+        ("evaluate", made.store, "--codebook", "s.safetensors"),
     ):
         found = bowsaw(*words)
         assert (found.code, found.out) == (8, "")
         trained = follow(bowsaw, found.err)[-1]
-        assert bowsaw("evaluate", made.store, "--codebook", trained, *PARTS).code == 0
+        assert bowsaw("evaluate", made.store, "--codebook", trained).code == 0
 
 
 def test_fit_names_a_command_that_shows_a_true_accuracy(bowsaw, made):
     how = (*adapter.PRUNE_ANNEALING, "--steps", 5, "--keep", 6, "-j", 1)
-    part = (*adapter.PART_TRAIN, *PARTS)
-    assert bowsaw("prune", made.book, made.store, *how, *part, "-o", "s.safetensors").code == 0
+    assert bowsaw("prune", made.book, made.store, *how, "-o", "s.safetensors").code == 0
     shutil.copy(made.book_of_all, "all.safetensors")
     for book, more, advised in (
-        ("s.safetensors", part, "evaluate"),
         ("s.safetensors", (), "evaluate"),
-        ("all.safetensors", (), "train"),
+        ("s.safetensors", adapter.PART_ALL, "evaluate"),
+        ("all.safetensors", adapter.PART_ALL, "train"),
     ):
         found = bowsaw("fit", book, made.store, *more, "-j", 1, "-o", "m.safetensors")
         assert not ACCURACY.search(found.out)
@@ -169,7 +175,7 @@ def test_presence_on_soft_codes_is_refused_wherever_it_is_used(bowsaw, made, toy
     assert bs.PresenceRanking(book, 5, **soft).fit(bags, y).word_scores_.any()
     for method in ("annealing", "elimination"):
         how = ("--method", method, "--score", "presence", "--coding", "soft", "--keep", 6)
-        found = bowsaw("prune", made.book_of_all, made.store, *how, "-j", 1, "-o", "s.safetensors")
+        found = bowsaw("prune", made.book, made.store, *how, "-j", 1, "-o", "s.safetensors")
         assert found.code != 0
         assert "Use hard coding, another score" in found.err
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,29 +14,30 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from tests.regressions import adapter
 from tests.regressions.adapter import fail_rename
-from tests.regressions.conftest import PARTS
 
 import bowsaw as bs
 from bowsaw.checkpoint import Checkpoint, atomic_write, exclusive
 from bowsaw.errors import BusyError
 from bowsaw.store.histograms import HistogramWriter
 
-ANNEALED = (*adapter.PRUNE_ANNEALING, "--keep", 6, "-j", 1, *adapter.PART_TRAIN, *PARTS)
+ANNEALED = (*adapter.PRUNE_ANNEALING, "--keep", 6, "-j", 1)
 
 
 def test_compare_with_another_seed_keeps_the_finished_cells(bowsaw, made, tmp_path):
-    how = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, *PARTS, "-j", 1)
-    assert bowsaw("compare", made.store, *how, "--seed", 0, "-o", "run").code == 0
+    how = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, "-j", 1, "-o", "run")
+    shutil.copytree(made.store, "s.store")
+    assert bowsaw("compare", "s.store", *how).code == 0
     before = [(c["seed"], c["results"]) for c in bs.read_run(tmp_path / "run").cells]
-    bowsaw("compare", made.store, *how, "--seed", 1, "-o", "run")
+    assert bowsaw("split", "s.store", "8/8/rest", "--seed", 1).code == 0
+    assert bowsaw("compare", "s.store", *how).code == 4
     assert [(c["seed"], c["results"]) for c in bs.read_run(tmp_path / "run").cells] == before
 
 
 def test_evaluating_another_split_keeps_those_in_the_file(bowsaw, made, tmp_path):
-    how = ("--words", 12, *PARTS, "-j", 1, "--splits", 1, "-o", "found")
-    assert bowsaw("evaluate", made.store, "--first-split", 1, *how).code == 0
+    how = ("--words", 12, "-j", 1, "-o", "found")
+    assert bowsaw("evaluate", made.store, "--splits", 2, *how).code == 0
     finished = bs.read_run(tmp_path / "found").select(split=1)
-    bowsaw("evaluate", made.store, "--first-split", 0, *how)
+    assert bowsaw("evaluate", made.store, "--splits", 1, *how).code == 0
     assert bs.read_run(tmp_path / "found").select(split=1) == finished
 
 
@@ -288,6 +290,6 @@ def test_overwriting_histograms_never_leaves_rows_without_a_note(tmp_path, monke
 def test_a_run_that_was_killed_before_its_first_record_begins_again(bowsaw, made, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".run.json.0123456789ab.partial").write_bytes(b"{")
-    how = ("--words", 12, "--splits", 1, *PARTS, "-j", 1, "-o", "run")
+    how = ("--words", 12, "--splits", 1, "-j", 1, "-o", "run")
     assert bowsaw("evaluate", made.store, *how).code == 0
     assert not list((tmp_path / "run").glob(".*"))

@@ -16,7 +16,10 @@ from bowsaw.images.folder import ImageFolder
 from bowsaw.store import Store, extract, extraction
 from bowsaw.store.catalog import read_catalog
 
-pytestmark = pytest.mark.filterwarnings("ignore:left out, because none of their images")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:left out, because none of their images"),
+    pytest.mark.filterwarnings("ignore:the store gets another split"),
+]
 
 COUNTS = (3, 0, 5, None, 4, 4, 1, 0, None, 6, 2, 7)
 SHARD = 32

@@ -6,7 +6,7 @@ import pytest
 from tests.store.row_pixels import RowPixels, write_images
 
 from bowsaw.bags import Bags
-from bowsaw.errors import StoreError
+from bowsaw.errors import DataError, ParameterError, StoreError
 from bowsaw.images.split import split_by_class
 from bowsaw.store import Store, extract
 
@@ -61,7 +61,7 @@ def test_bags_lie_on_disk_and_the_summary_is_json(store):
 def test_split_is_that_of_the_usable_images_if_there_are_any(tmp_path):
     images = write_images(tmp_path / "images", [1, None, 1, 1, 1] * 6)
     store = extract(images, RowPixels(), tmp_path / "test.store")
-    ours = store.split(codebook=2, train=3, seed=5, index=1)
+    ours = store.draw_split(codebook=2, train=3, seed=5, index=1)
     theirs = split_by_class(store.y, store.classes, codebook=2, train=3, seed=5, index=1)
     for part in ("codebook", "train", "test"):
         rows = getattr(ours, part)
@@ -72,6 +72,36 @@ def test_split_is_that_of_the_usable_images_if_there_are_any(tmp_path):
     assert (len(store), len(store.bags), store.bags.n_dims) == (0, 0, 4)
     assert (store.y.shape, store.sizes.shape) == ((0,), (0, 2))
     assert store.summary()["n_descriptors"] == 0
+
+
+def test_the_split_is_kept_in_a_file(store, tmp_path):
+    # A class with fewer than three images has no split.
+    assert store.split is None
+    with pytest.raises(DataError, match=r"fewer than 3 images, and a split needs .* Add images"):
+        store.set_split()
+    kept = store.set_split(codebook=0, train=1, seed=3)
+    assert store.split is kept
+    assert Store(store.path).split == kept == store.draw_split(codebook=0, train=1, seed=3)
+    assert store.summary()["split"] == kept.record()
+    with pytest.raises(ParameterError, match="both be numbers, or both None"):
+        store.set_split(codebook=1)
+    images = write_images(tmp_path / "many", [1] * 30)
+    whole = tmp_path / "many.store"
+    for split, sizes in ((None, "3/3/rest"), ((1, 2), "1/2/rest"), (None, "1/2/rest")):
+        assert extract(images, RowPixels(), whole, split=split).split.sizes == sizes
+    assert extract(images, RowPixels(), whole, split="auto", seed=4).split.seed == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"codebook": 1, "train": 0, "seed": 0}', '{"codebook": 1}', "\x00"]
+)
+def test_an_unreadable_split_is_reported_and_can_be_written_again(store, text):
+    path = store.path / "split.json"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=r"split\.json cannot be read: .* `bowsaw split"):
+        _ = Store(store.path).split
+    assert path.read_text() == text
+    assert Store(store.path).set_split(codebook=0, train=1) == Store(store.path).split
 
 
 def test_the_digest_is_of_what_is_handed_out(store, tmp_path):

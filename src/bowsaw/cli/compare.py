@@ -29,7 +29,7 @@ from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError
 from bowsaw.formatting import format_count, format_seconds
 from bowsaw.images.folder import PRESETS
-from bowsaw.images.split import split_by_class
+from bowsaw.images.split import auto_sizes
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import color_system, live_display
 from bowsaw.report.page import write_page
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(parser, "--workers", opt.int_from(1), text)
     opt.add_overwrite(parser)
     opt.add_jobs(parser, compare)
-    opt.add_split_sizes(parser)
+    opt.add_sizes(parser, "auto; a store has its own")
 
 
 def run(command: Command) -> None:
@@ -95,7 +95,7 @@ def run(command: Command) -> None:
         result = compare(
             collection,
             folder,
-            seed=options.seed,
+            seed=options.seed or 0,
             raw=None,
             n_jobs=options.jobs,
             n_workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
@@ -103,6 +103,12 @@ def run(command: Command) -> None:
             command=shlex.join(["bowsaw", *options.typed]),
             on_cell=watcher,
             **settings,
+        )
+    store = collection.store
+    if store is not None and Path(options.images).resolve() != store.path.resolve():
+        # Commands that use the store of the run's folder find its split there.
+        store.set_split(
+            codebook=collection.codebook_images, train=collection.train, seed=options.seed or 0
         )
     page = write_page(folder)
     print_tables(command, result)
@@ -121,7 +127,12 @@ def _read_collection(command: Command) -> Collection:
     if (source / CATALOG_NAME).exists():
         reason = "the images are in a store already. Leave it out"
         opt.refuse_options(options, ("preset", "no_pixels"), reason)
+        words = shlex.join(["bowsaw", "split", options.images])
+        reason = f"the store has its split. Change it with: {words} A/B/rest --seed N"
+        opt.refuse_options(options, ("split", "seed"), reason)
         store = opt.open_store(options.images)
+        split = opt.split_of(store, "accuracy is measured on its test images")
+        sizes, options.seed = (split.n_codebook, split.n_train), split.seed
         opt.check_folder(options.output, options.images)
     else:
         images = image_folder(options.images, options.preset)
@@ -131,20 +142,27 @@ def _read_collection(command: Command) -> Collection:
                 "with one sub-folder per class."
             )
         # Images that cannot be used make it fewer; that is checked again after reading them.
-        sizes = {"codebook": options.train_codebook, "train": options.train}
-        split_by_class(images.y, images.classes, **sizes)
+        opt.check_sizes(images, options)
         folder = opt.check_folder(options.output, options.images)
         classes = format_count(len(images.classes), "class", "classes")
         command.note(f"{name}: {format_count(len(images), 'file')} in {classes}")
         place = folder / "work" / f"{name}.store"
         make_folder(place.parent)
         store = extract(images, DenseSift(), place, n_jobs=options.jobs, verbose=not command.quiet)
+        given = options.split
+        found = given if isinstance(given, tuple) else auto_sizes(store.y, store.classes)
+        if found is None:
+            raise DataError(
+                f"a class of {options.images} has fewer than 3 images that can be used, and a "
+                "comparison needs at least 3 per class. Add images, or move its folder away."
+            )
+        sizes = found
         root = None if options.no_pixels else source
     return Collection.from_store(
         store,
         name,
-        codebook_images=options.train_codebook,
-        train=options.train,
+        codebook_images=sizes[0],
+        train=sizes[1],
         images=root,
         extract_seconds=round(time.perf_counter() - begin, 2),
     )

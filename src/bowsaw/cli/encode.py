@@ -24,31 +24,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_overwrite(parser)
     opt.add_jobs(parser, BagOfWords, scheduler=True)
     opt.add_coding(parser)
-    opt.add_split(parser)
+    opt.add_part(parser, "all")
 
 
 def run(command: Command) -> None:
     options = command.options
-    opt.refuse_split(options, "seed", learns=True)
     if options.scheduler and not opt.learns_sharpness(options):
         opt.refuse_options(options, ["jobs"], "the workers of --scheduler code. Leave it out")
     opt.check_output(options.output, ".npz", "histogram file", codebook=options.codebook)
     book, store = load(options.codebook), opt.open_store(options.store)
     coder = opt.coder_of(book, store, options, parallel=options.scheduler)
-    if options.part != "all" or opt.learns_sharpness(coder):
+    part = opt.part_of(command, store, "all")
+    if part.split is not None and (part.name != "all" or opt.learns_sharpness(coder)):
         opt.check_split(book, store, options)
-    rows = opt.part_rows(store, options)
+    rows = part.rows
     begin = time.perf_counter()
     metadata: dict[str, Any] = {
         "coding": coder.coding,
         "sharpness": None,
         "codebook": {"digest": book.digest, "provenance": book.provenance},
         "store": store.digest,
-        **opt.part_record(options),
+        **part.record(),
         "version": __version__,
     }
-    if opt.learn_sharpness(coder, store, options):
-        metadata["sharpness_learned_on"] = {"part": "train", "split": opt.split_record(options)}
+    if (learned_on := opt.learn_sharpness(coder, store)) is not None:
+        metadata["sharpness_learned_on"] = learned_on
     if coder.coding == "soft":
         metadata["sharpness"] = coder.sharpness_in_use()
     shape = (len(rows), book.n_words)

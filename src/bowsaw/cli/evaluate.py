@@ -9,7 +9,6 @@ from typing import Any
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
 from bowsaw.cli.compare import progress_text
-from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import Step, evaluate
 from bowsaw.comparison.records import Run
 from bowsaw.evaluation.classifier import CALLED
@@ -17,7 +16,7 @@ from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count
 from bowsaw.report.page import write_page
 
-EXAMPLE = "bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5"
+EXAMPLE = "bowsaw evaluate scenes.store --words 1000 --splits 5"
 AFTER_INTERRUPT = "With -o RUN, finished splits are kept, and the same command continues."
 
 
@@ -30,10 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(parser, "--words", opt.int_from(1), text)
     text = "use this codebook instead of training one; refused if it has seen test images"
     opt.add(parser, "--codebook", None, text)
-    text = f"random splits (default: {opt.default(evaluate, 'n_splits')}, 1 with --codebook)"
+    text = (
+        "random splits of the sizes of the store's split, which is the first of them (default: "
+        f"{opt.default(evaluate, 'n_splits')}; only the store's own with --codebook)"
+    )
     opt.add(parser, "--splits", opt.int_from(1), text)
-    text = "the number of the first split: that of train --split, to test its codebook"
-    opt.add_from(parser, evaluate, ("--first-split", "first_split", opt.int_from(0), text))
     text = "keep records and a page in this folder; the same command then continues"
     opt.add(parser, "-o --output", None, text, metavar="RUN")
     opt.add_overwrite(parser)
@@ -41,13 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(parser, "--confusion", bool, "print the confusion matrix as well")
     opt.add_jobs(parser, evaluate)
     opt.add_coding(parser)
-    opt.add_split_sizes(parser)
 
 
 def run(command: Command) -> None:
     options = command.options
     if options.codebook:
         opt.refuse_options(options, ("words",), "--codebook brings its own words. Give one of them")
+        reason = "a codebook is tested on the store's own split. Leave it out, or give --words N"
+        opt.refuse_options(options, ("splits",), reason)
     if not options.output:
         opt.refuse_options(options, ("overwrite",), "nothing is kept without -o. Leave it out")
     if options.json:
@@ -55,18 +56,16 @@ def run(command: Command) -> None:
     coding = opt.coding_of(options)
     book = load(options.codebook) if options.codebook else None
     store = opt.open_store(options.store)
+    split = opt.split_of(store, "accuracy is measured on its test images")
     if options.output:
         opt.check_folder(options.output, options.store)
     if book is not None:
         opt.check_split(book, store, options)
-    collection = Collection.from_store(
-        store, codebook_images=options.train_codebook, train=options.train
-    )
     n_splits = options.splits or (1 if book else opt.default(evaluate, "n_splits"))
     command.note(
         f"{format_count(store.n_usable, 'image')} in "
         f"{format_count(len(store.classes), 'class', 'classes')}; per class "
-        f"{options.train_codebook} for the codebook, {options.train} to train, the rest to test"
+        f"{split.n_codebook} for the codebook, {split.n_train} to train, the rest to test"
     )
 
     def show(step: Step) -> None:
@@ -75,13 +74,11 @@ def run(command: Command) -> None:
         command.note(f"split {step.cell['split']}: {accuracies} ({progress_text(step)})")
 
     result = evaluate(
-        collection,
+        store,
         options.output,
         codebook=book,
         n_words=options.words or opt.default(evaluate, "n_words"),
         n_splits=n_splits,
-        first_split=options.first_split,
-        seed=options.seed,
         n_jobs=options.jobs,
         overwrite=options.overwrite,
         verbose=not command.quiet,

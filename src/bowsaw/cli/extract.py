@@ -7,23 +7,22 @@ import shlex
 import time
 from pathlib import Path
 
-import numpy as np
-
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.comparison.collection import Collection
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.images.folder import PRESETS, ImageFolder
 from bowsaw.store import Store, extract
 
-EXAMPLE = "bowsaw extract scenes/ -o scenes.store"
+EXAMPLE = "bowsaw extract scenes/ -o scenes.store --split 50/50/rest --seed 0"
 _MAX_LISTED = 20
+_PURPOSES = {"codebook": "images for the codebook", "train": "to train", "test": "to test"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "images", output="the store to make, a folder")
+    opt.add_sizes(parser, "auto, or the split that the store has")
     opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
     opt.add(parser, "--strict", bool, "stop at a file that cannot be used")
     opt.add(parser, "--overwrite", bool, "replace a store made with other parameters")
@@ -65,6 +64,7 @@ def run(command: Command) -> None:
             "taken for a class. Choose an output beside them."
         )
     images = image_folder(options.images, options.preset)
+    opt.check_sizes(images, options)
     classes = format_count(len(images.classes), "class", "classes")
     command.note(f"{format_count(len(images), 'file')} in {classes}")
     begin = time.perf_counter()
@@ -72,6 +72,8 @@ def run(command: Command) -> None:
         images,
         dense_sift_of(options),
         options.output,
+        split="auto" if options.split is None and options.seed is not None else options.split,
+        seed=options.seed or 0,
         n_jobs=options.jobs,
         strict=options.strict,
         overwrite=options.overwrite,
@@ -90,7 +92,7 @@ def run(command: Command) -> None:
     _report_copies(command, store)
     if not store.n_usable:
         raise DataError(f"none of the files in {options.images} could be used. Give other images.")
-    _suggest_evaluation(command, store)
+    _report_split(command, store)
 
 
 def report_set_aside(command: Command, store: Store) -> None:
@@ -118,11 +120,12 @@ def _report_copies(command: Command, store: Store) -> None:
         )
 
 
-def _suggest_evaluation(command: Command, store: Store) -> None:
-    """Suggest an evaluation whose split the smallest class can fill."""
-    smallest = int(np.bincount(store.y, minlength=len(store.classes)).min())
-    sizes = ""
-    if smallest <= opt.default(Collection, "codebook_images") + opt.default(Collection, "train"):
-        sizes = f" --train-codebook {smallest // 3} --train {smallest // 3}"
-    if smallest >= 3:
-        command.hint(f"next: bowsaw evaluate {shlex.quote(command.options.output)}{sizes}")
+def _report_split(command: Command, store: Store) -> None:
+    """Report the split that is kept with the store, and suggest an evaluation."""
+    split = store.split
+    if split is None:
+        command.status("no split: a class has fewer than 3 images, so that commands use all images")
+        return
+    sizes = [f"{len(split.part(name)):,} {to}" for name, to in _PURPOSES.items()]
+    command.status(f"split {split.sizes}, seed {split.seed}: {', '.join(sizes)}")
+    command.hint(f"next: bowsaw evaluate {shlex.quote(command.options.output)}")

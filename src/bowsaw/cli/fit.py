@@ -1,6 +1,6 @@
 """``bowsaw fit``: a codebook and labelled descriptors to a classifier of histograms.
 
-With ``--part train`` this is what ``bowsaw evaluate`` does in one split, so that the accuracy that
+With the part train this is what ``bowsaw evaluate`` does in one split, so that the accuracy that
 ``evaluate`` reports is that of the classifier written here.
 
 An accuracy is shown only if the images had no part in the words and in the sharpness: by folds, in
@@ -33,7 +33,7 @@ from bowsaw.formats.registry import load
 from bowsaw.formatting import format_count, format_seconds
 from bowsaw.store import Store
 
-EXAMPLE = "bowsaw fit small.safetensors scenes.store --part train --seed 0 -o model.safetensors"
+EXAMPLE = "bowsaw fit small.safetensors scenes.store -o model.safetensors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     opt.add_jobs(parser, BagOfWords)
     opt.add_coding(parser, "the images that it learns from")
-    opt.add_split(parser)
+    opt.add_part(parser, "train")
 
 
 def run(command: Command) -> None:
     options = command.options
-    opt.refuse_split(options)
     opt.check_output(options.output, ".safetensors", "classifier", codebook=options.codebook)
     store = opt.open_store(options.store)
     # Words of another tool have no description; the classifier then carries it for predict.
@@ -61,19 +60,18 @@ def run(command: Command) -> None:
     coder = opt.coder_of(book, store, options, verbose=not command.quiet)
     classifier = HistogramClassifier(options.mapping, C=options.C, n_jobs=options.jobs)
     classifier.validate()
-    rows, held = opt.part_rows(store, options), np.empty(0, dtype=np.int64)
-    seeds = {"coding": options.seed, "classifier": options.seed}
-    if options.part != "all":
-        split = opt.split_of(store, options)
-        held = split.codebook if options.part == "train" else held
-        seeds = {purpose: split.seed_for(purpose) for purpose in seeds}
+    part, held = opt.part_of(command, store, "train"), np.empty(0, dtype=np.int64)
+    rows, seeds = part.rows, {"coding": 0, "classifier": 0}
+    if part.split is not None and part.name != "all":
+        held = part.split.codebook if part.name == "train" else held
+        seeds = {purpose: part.split.seed_for(purpose) for purpose in seeds}
     y = np.array(store.classes)[store.y]
     if len(np.unique(y[rows])) < 2:
         raise DataError(
-            f"a classifier needs images of 2 classes or more; the part {options.part} of "
+            f"a classifier needs images of 2 classes or more; the part {part.name} of "
             f"{options.store} has {len(np.unique(y[rows]))}. Choose another part or store."
         )
-    if options.part != "all":
+    if part.name != "all":
         opt.check_split(book, store, options)
     begin = time.perf_counter()
     with exclusive(options.output):
@@ -89,7 +87,7 @@ def run(command: Command) -> None:
             accuracy = nested_accuracy(again, X, y[rows], seed=seeds["classifier"])
         provenance: dict[str, Any] = {
             "store": store.digest,
-            **opt.part_record(options),
+            **part.record(),
             "n_images": len(rows),
             "C": classifier.C_,
             "C_chosen_on": chosen_on if options.C == "auto" else None,
@@ -143,13 +141,15 @@ def _true_accuracy(
     book: Codebook, store: Store, coder: BagOfWords, options: argparse.Namespace
 ) -> str:
     """Return how to measure an accuracy, with a command that works."""
-    own = own_split(book, store.bags, store.split)
-    if own is None:
-        train = opt.train_command(book, store, options)
+    own = own_split(book, store.bags, store.draw_split)
+    if own is None or store.split is None:
+        begin = opt.train_command(book, options)
+        if store.split is None:
+            begin = shlex.join(["bowsaw", "split", options.store, "auto"])
         return (
             "A true one needs a codebook of part codebook, pruned by part train, and evaluate: "
-            f"begin with {train}"
+            f"begin with {begin}"
         )
     soft = options.sharpness or (coder.sharpness_in_use() if coder.coding == "soft" else None)
     coding = {"coding": coder.coding, "sharpness": soft}
-    return f"For a true one: {opt.evaluate_command(options.store, options.codebook, own, coding)}"
+    return f"For a true one: {opt.evaluate_command(options.store, options.codebook, coding)}"

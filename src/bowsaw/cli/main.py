@@ -25,6 +25,7 @@ from bowsaw.errors import BowsawError
 COMMANDS = {
     "shrink": "turn a folder of photos into a small recogniser and a page about it; resumable",
     "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
+    "split": "show or change which images of a store learn words, learn classes and test",
     "train": "learn a codebook from the descriptors of a store by k-means; resumable",
     "prune": "keep only the words of a codebook that separate the classes best; resumable",
     "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
@@ -52,7 +53,7 @@ _DESCRIPTION = "Build visual vocabularies from folders of images, measure them, 
 _EPILOG = """\
 from a folder with one sub-folder per class to an accuracy:
   bowsaw extract scenes/ -o scenes.store
-  bowsaw evaluate scenes.store --words 1000 --train-codebook 50 --train 50 --splits 5
+  bowsaw evaluate scenes.store --words 1000 --splits 5
 
 how small the codebook can be, and what that costs, as a page:
   bowsaw compare scenes/ --words 1000 --sizes 20,50,100 -o run/

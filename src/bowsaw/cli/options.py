@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +35,25 @@ from bowsaw.checkpoint import (
     remove_checkpoint,
     translate_write_errors,
 )
+from bowsaw.cli.command import Command
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.comparison.collection import Collection
-from bowsaw.comparison.compare import evaluate
 from bowsaw.errors import BowsawError, DataError, LeakError, ParameterError
 from bowsaw.evaluation.leaks import leaked_images, own_split
 from bowsaw.formats.classifier import is_classifier
 from bowsaw.formats.registry import load
 from bowsaw.formats.safetensors import FORMAT
-from bowsaw.images.split import Split
+from bowsaw.images.folder import ImageFolder
+from bowsaw.images.split import Split, auto_sizes
+from bowsaw.images.split import check_sizes as check_class_sizes
 from bowsaw.store import Store
 from bowsaw.store.histograms import FIELDS
 
 PARTS = ("all", "codebook", "train", "test")
 CODING = "hard: a descriptor counts for its nearest word; soft: it is shared among all words"
-_ALSO = {"train_codebook": ("--codebook",), "jobs": ("-j",)}
+_ALSO = {"jobs": ("-j",)}
 """Other spellings of options."""
+_SIZES = re.compile(r"([0-9]{1,9})/([1-9][0-9]{0,8})/rest")
 _ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
@@ -183,120 +185,135 @@ def _is_option(word: str, flag: str) -> bool:
     return word.partition("=")[0] == flag if flag.startswith("--") else word[:2] == flag
 
 
-def refuse_split(options: argparse.Namespace, *more: str, learns: bool = False) -> None:
-    """Refuse options of a split where all images are used, and those in ``more``.
-
-    With ``learns``, a sharpness that is not given is learned on the part train of the split.
-    """
-    if options.part == "all" and not (learns and learns_sharpness(options)):
-        reason = "all images are used, and no split is drawn. Choose a --part, or leave it out"
-        refuse_options(options, ("train_codebook", "train", "split", *more), reason)
+def advanced(parser: argparse.ArgumentParser) -> Any:
+    """Return the group of the options that few people need, which is shown last."""
+    made = [group for group in parser._action_groups if group.title == "advanced"]
+    return made[0] if made else parser.add_argument_group("advanced")
 
 
-def add_split(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a split and one of its parts."""
-    group = add_split_sizes(parser, "--codebook")
-    index = default(Store.split, "index")
-    add(group, "--split", int_from(0), "which of the seed's splits, counted from 0", index)
-    add(group, "--part", PARTS, "the part to use", "all")
+def read_sizes(text: str) -> tuple[int, int] | str:
+    """Return the sizes of ``--split``: images per class in parts codebook and train, or "auto"."""
+    found = _SIZES.fullmatch(text)
+    if found is None and text != "auto":
+        raise argparse.ArgumentTypeError(
+            "must be images per class for the codebook, to train and to test, such as "
+            f"50/50/rest, or auto; got {text!r}"
+        )
+    return "auto" if found is None else (int(found[1]), int(found[2]))
 
 
-def add_split_sizes(parser: argparse.ArgumentParser, alias: str = "") -> Any:
-    """Add the sizes of a split's parts and the seed; ``alias`` is short for --train-codebook."""
-    group = parser.add_argument_group(
-        "which images",
-        "A split divides the images of each class into three disjoint parts:\n"
-        "codebook (to learn words), train (to learn classes) and test (the rest).",
+def add_sizes(parser: argparse.ArgumentParser, text: str = "auto") -> None:
+    """Add ``--split`` and ``--seed``; ``text`` describes the default."""
+    help_text = (
+        "images per class for the codebook, to train, and the rest to test; auto: 50/50/rest where "
+        f"every class has 150 images, else a third of the smallest class each (default: {text})"
     )
-    for flags, name, least, text in (
-        (f"--train-codebook {alias}", "codebook_images", 0, "images per class in part codebook"),
-        ("--train", "train", 1, "images per class in part train"),
-        ("--seed", "seed", 0, "drives every random choice"),
-    ):
-        source = evaluate if name == "seed" else Collection
-        add(group, flags, int_from(least), text, default(source, name))
-    return group
+    add(parser, "--split", read_sizes, help_text, metavar="A/B/rest")
+    add_seed(parser, "which images the split draws", "0")
 
 
-def split_of(store: Store, options: argparse.Namespace) -> Split:
-    """Return the split that the options name."""
-    return store.split(**split_record(options))
+def check_sizes(images: ImageFolder, options: argparse.Namespace) -> None:
+    """Refuse sizes of ``--split`` that a class cannot fill, before its images are read."""
+    if isinstance(options.split, tuple):
+        codebook, train = options.split
+        check_class_sizes(images.y, images.classes, codebook, train, "--split")
 
 
-def part_rows(store: Store, options: argparse.Namespace) -> NDArray[np.int64]:
-    """Return the positions of the images of the chosen part."""
-    if options.part == "all":
-        return np.arange(store.n_usable)
-    return split_of(store, options).part(options.part)
+def add_part(parser: argparse.ArgumentParser, usual: str) -> None:
+    """Add ``--part``, which replaces the part of the store's split that a command uses."""
+    text = f"the images to use: a part of the store's split, or all (default: {usual})"
+    add(advanced(parser), "--part", PARTS, text)
 
 
-def split_record(options: argparse.Namespace) -> dict[str, int]:
-    """Return the options that name a split, as provenance and metadata record it."""
-    index = "split" if "split" in options else "first_split"
-    names = {"codebook": "train_codebook", "train": "train", "seed": "seed", "index": index}
-    return {name: getattr(options, option) for name, option in names.items()}
+def add_seed(parser: Any, text: str, usual: str = "that of the store's split") -> None:
+    """Add ``--seed`` without a value, so that the split can give one."""
+    add(parser, "--seed", int_from(0), f"the seed of {text} (default: {usual})")
 
 
-def part_record(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what provenance and metadata say about the images that were used."""
-    split = {} if options.part == "all" else {"split": split_record(options)}
-    return {"part": options.part, **split}
+def seed_of(store: Store, options: argparse.Namespace) -> int:
+    """Return the seed that was given, or that of the store's split."""
+    kept = 0 if store.split is None else store.split.seed
+    return kept if options.seed is None else int(options.seed)
+
+
+class Part(NamedTuple):
+    """The images that a command uses: a part of the store's split, or all of them."""
+
+    name: str
+    rows: NDArray[np.int64]
+    split: Split | None
+
+    def record(self) -> dict[str, Any]:
+        """Return what provenance and metadata say about the images that were used."""
+        if self.name == "all" or self.split is None:
+            return {"part": "all"}
+        return {"part": self.name, "split": self.split.record()}
+
+    def __str__(self) -> str:
+        return "all of them" if self.name == "all" else f"part {self.name}"
+
+
+def part_of(command: Command, store: Store, usual: str) -> Part:
+    """Return the images of ``--part``, else of the ``usual`` part, else all with a note."""
+    options, kept = command.options, store.split
+    name = options.part or ("all" if kept is None else usual)
+    if kept is None and options.part is None and usual != "all":
+        why = "" if auto_sizes(store.y, store.classes) else ", for a class has fewer than 3 images"
+        remedy = "" if why else f"; keep one with: {shlex.join(['bowsaw', 'split', options.store])}"
+        remedy += "" if why else " auto"
+        command.note(f"{options.store} has no split{why}: all images are used{remedy}")
+    if name == "all":
+        return Part(name, np.arange(store.n_usable), kept)
+    kept = split_of(store, f"--part {name} is one of its parts")
+    if options.part is None and not len(kept.part(name)):
+        # The paper's protocol has a part for the codebook; without one, words and classes share.
+        name = "train"
+    return Part(name, kept.part(name), kept)
+
+
+def split_of(store: Store, why: str) -> Split:
+    """Return the split of a store, or raise a DataError that says why it is needed."""
+    if store.split is None:
+        words = shlex.join(["bowsaw", "split", str(store.path), "auto"])
+        raise DataError(f"the store {store.path} has no split, and {why}. Run: {words}")
+    return store.split
 
 
 def check_split(book: Codebook, store: Store, options: argparse.Namespace) -> None:
-    """Refuse another split than the codebook's own, and one whose test images it has seen.
+    """Refuse a codebook of another split than the store's, and one that has seen test images.
 
-    The advice is a command that works: this one on the codebook's own split; or, where no split can
-    test it, one that trains a codebook that can be tested. More or fewer images in part train do
-    not make another split, unless images that chose the words become test images.
+    The advice is a command that works: one that gives the store the codebook's own split; or, where
+    no split can test it, one that trains a codebook that can be tested.
     """
-    asked, own = split_record(options), own_split(book, store.bags, store.split)
-    seen = leaked_images(book, store.bags, split_of(store, options))
+    kept = split_of(store, "a codebook belongs to a split")
+    seen = leaked_images(book, store.bags, kept)
     n_leaked = 0 if seen is None else int(seen.sum())
-    others = "" if getattr(options, "splits", None) in (None, 1) else " and others"
-    if own is not None:
-        differ = bool(others) or any(own[name] != asked[name] for name in own if name != "train")
-        if n_leaked or (differ and book.provenance.get("store") == store.digest):
-            seen_text = f", of which it has seen {n_leaked} test images" if n_leaked else ""
-            raise LeakError(
-                f"the codebook belongs to another split ({_split_text(own)}) than the one asked "
-                f"for ({_split_text(asked)}{others}){seen_text}. Run: {_on_split(options, own)}"
-            )
-    elif n_leaked and options.name != "encode":
+    record = book.provenance.get("split")
+    digest = record.get("digest") if isinstance(record, Mapping) else None
+    differs = digest not in (None, kept.digest) and book.provenance.get("store") == store.digest
+    if not n_leaked and not differs:
+        return
+    own = own_split(book, store.bags, store.draw_split)
+    if own is not None and own["index"] == 0:
+        seen_text = f", of which it has seen {n_leaked} test images" if n_leaked else ""
+        sizes, seed = f"{own['codebook']}/{own['train']}/rest", str(own["seed"])
+        words = ["bowsaw", "split", options.store, sizes, "--seed", seed]
         raise LeakError(
-            f"the codebook was trained on {n_leaked} test images of the split, and no split of "
-            "these images can test it. Train one on part codebook: "
-            f"{train_command(book, store, options)}"
+            f"the codebook belongs to another split ({sizes}, seed {seed}) than the store's "
+            f"({kept.sizes}, seed {kept.seed}){seen_text}. Train another codebook, or go back to "
+            f"its split: {shlex.join(words)}"
+        )
+    if options.name != "encode":
+        what = f"was trained on {n_leaked} test images of the split" if n_leaked else "has another"
+        raise LeakError(
+            f"the codebook {what}, and no split of these images can test it. Train one on part "
+            f"codebook: {train_command(book, options)}"
         )
 
 
-def _split_text(record: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in record.items())
-
-
-def _on_split(options: argparse.Namespace, record: Mapping[str, int]) -> str:
-    """Return the command that was typed, on another split."""
-    flags = split_flags(record, options.name)
-    named = {*flags[::2], "--splits", *(["--codebook"] if options.name != "evaluate" else [])}
-    words = iter(options.typed)
-    kept = [word for word in words if not (word in named and next(words, ""))]
-    kept = [word for word in kept if word.partition("=")[0] not in named]
-    return shlex.join(["bowsaw", *kept, *flags])
-
-
-def split_flags(record: Mapping[str, int], command: str) -> list[str]:
-    """Return the options of a command that name a split."""
-    index = "--first-split" if command == "evaluate" else "--split"
-    names = ("--train-codebook", "--train", "--seed", index)
-    values = (str(record[name]) for name in ("codebook", "train", "seed", "index"))
-    return [word for pair in zip(names, values, strict=True) for word in pair]
-
-
-def evaluate_command(
-    store: str, codebook: str, record: Mapping[str, int], coding: Mapping[str, Any]
-) -> str:
-    """Return the command that tests a codebook on its split."""
-    words = ["bowsaw", "evaluate", store, "--codebook", codebook, *split_flags(record, "evaluate")]
+def evaluate_command(store: str, codebook: str, coding: Mapping[str, Any]) -> str:
+    """Return the command that tests a codebook on the store's split."""
+    words = ["bowsaw", "evaluate", store, "--codebook", codebook]
     if coding.get("coding") == "soft":
         sharpness = coding["sharpness"]
         value = sharpness if isinstance(sharpness, str) else f"{sharpness:.6g}"
@@ -304,16 +321,12 @@ def evaluate_command(
     return shlex.join(words)
 
 
-def train_command(book: Codebook, store: Store, options: argparse.Namespace) -> str:
+def train_command(book: Codebook, options: argparse.Namespace) -> str:
     """Return a command that trains a codebook as large as the first one on part codebook."""
-    record, smallest = split_record(options), int(np.bincount(store.y).min())
-    if not 0 < record["codebook"] < smallest - record["train"]:
-        record |= {"codebook": max(smallest // 3, 1), "train": max(smallest // 3, 1)}
     n_words = book.provenance.get("n_words", book.n_words)
     path = Path(options.codebook)
-    output = str(path.with_name(f"{path.stem}-split{record['index']}.safetensors"))
-    words = ["bowsaw", "train", options.store, "--words", str(n_words), "--part", "codebook"]
-    return shlex.join([*words, *split_flags(record, "train"), "-o", output])
+    output = str(path.with_name(f"{path.stem}-split.safetensors"))
+    return shlex.join(["bowsaw", "train", options.store, "--words", str(n_words), "-o", output])
 
 
 def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
@@ -352,13 +365,17 @@ def coder_of(book: Codebook, store: Store, options: argparse.Namespace, **more: 
     return coder
 
 
-def learn_sharpness(coder: BagOfWords, store: Store, options: argparse.Namespace) -> bool:
-    """Fit the coder on the part train if its sharpness is not given; return whether it was."""
-    learns = learns_sharpness(coder)
-    if learns:
-        rows = split_of(store, options).train
-        coder.fit(store.bags[rows], store.y[rows])
-    return learns
+def learn_sharpness(coder: BagOfWords, store: Store) -> dict[str, Any] | None:
+    """Fit the coder if its sharpness is not given, and return the record of the images it saw.
+
+    They are the part train of the store's split, or all images where it has none.
+    """
+    if not learns_sharpness(coder):
+        return None
+    kept = store.split
+    rows = np.arange(store.n_usable) if kept is None else kept.train
+    coder.fit(store.bags[rows], store.y[rows])
+    return Part("all" if kept is None else "train", rows, kept).record()
 
 
 def learns_sharpness(coder: BagOfWords | argparse.Namespace) -> bool:

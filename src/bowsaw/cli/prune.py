@@ -38,7 +38,7 @@ from bowsaw.selection.refinement import Refinement
 from bowsaw.store import Store
 from bowsaw.validation import canonical_json
 
-EXAMPLE = "bowsaw prune book.safetensors scenes.store --part train --keep 50 -o small.safetensors"
+EXAMPLE = "bowsaw prune book.safetensors scenes.store --keep 50 -o small.safetensors"
 METHODS = {name: m for name, m in ALL_METHODS.items() if m.estimator and m.codes_with == "pruned"}
 """The methods whose words code alone, the default first."""
 _UNLABELLED = ("coverage", "random", "farthest")
@@ -78,14 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_overwrite(parser)
     opt.add_jobs(parser, Annealing)
     opt.add_coding(parser, "the images that choose the words")
-    opt.add_split(parser)
+    opt.add_seed(opt.advanced(parser), "the search")
+    opt.add_part(parser, "train")
 
 
 def run(command: Command) -> None:
     options = command.options
     _check_options(options)
     begin = time.perf_counter()
-    task = _read_task(options)
+    task = _read_task(command)
     command.note(task.summary())
     with opt.resumable(options, task.settings()) as checkpoint:
         result = task.run(checkpoint, verbose=not command.quiet)
@@ -113,7 +114,6 @@ def _is_finished(path: str) -> bool:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that exclude each other, before anything is read."""
-    opt.refuse_split(options)
     opt.check_output(options.output, ".safetensors", codebook=options.codebook)
     chosen, method = "--max-loss", "elimination"
     if options.max_loss is not None:
@@ -151,6 +151,7 @@ class _Task:
     options: argparse.Namespace
     book: Codebook
     store: Store
+    part: opt.Part
     bags: Bags
     labels: NDArray[np.int64]
     coding: dict[str, Any]
@@ -191,19 +192,19 @@ class _Task:
         words = format_count(self.book.n_words, "word")
         kept = "some" if self.n_kept is None else f"{self.n_kept:,}"
         classes = format_count(len(np.unique(self.labels)), "class", "classes")
-        part = "all of them" if self.options.part == "all" else f"part {self.options.part}"
         coding, sharpness = self.coding["coding"], self.coding.get("sharpness")
         soft = "" if sharpness is None else f" of sharpness {sharpness:.4g}"
-        images = f"{format_count(len(self.bags), 'image')} of {classes} ({part})"
+        images = f"{format_count(len(self.bags), 'image')} of {classes} ({self.part})"
         return f"{kept} of {words} by {images}; {coding} coding{soft}"
 
     def _source(self) -> dict[str, Any]:
         files = {"store": self.store.digest, "codebook": self.book.digest}
-        return {**opt.part_record(self.options), **files}
+        return {**self.part.record(), **files}
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the result depends on."""
-        about = {"method": self.options.method or "elimination", "seed": self.options.seed}
+        seed = opt.seed_of(self.store, self.options)
+        about = {"method": self.options.method or "elimination", "seed": seed}
         return {**about, **self._source(), **estimator_settings(self.selector)}
 
     def pruned(self, result: _Result) -> Codebook:
@@ -227,14 +228,15 @@ class _Task:
         if "pruned" in self.book.provenance:
             record["before"] = self.book.provenance["pruned"]
         provenance = {**self.book.provenance, **chosen.provenance, "pruned": _rounded(record)}
-        if options.part != "all":
+        if self.part.name != "all":
             # The split whose test images can still test the words.
-            provenance |= {"store": self.store.digest, "split": opt.split_record(options)}
+            provenance |= {"store": self.store.digest, "split": self.part.record()["split"]}
         return chosen.learned_from(self.bags).with_provenance(**provenance)
 
 
-def _read_task(options: argparse.Namespace) -> _Task:
+def _read_task(command: Command) -> _Task:
     """Read what the options name, and refuse what cannot be pruned."""
+    options = command.options
     coding = opt.coding_of(options)
     book, store = load(options.codebook), opt.open_store(options.store)
     if options.keep is not None and options.keep > book.n_words:
@@ -243,10 +245,10 @@ def _read_task(options: argparse.Namespace) -> _Task:
             f"{options.keep}. Ask for fewer words, or train a larger codebook."
         )
     book.words_for(store.bags)
-    if options.part != "all":
+    part = opt.part_of(command, store, "train")
+    if part.name != "all":
         opt.check_split(book, store, options)
-    rows = opt.part_rows(store, options)
-    bags, labels = store.bags[rows], store.y[rows]
+    bags, labels = store.bags[part.rows], store.y[part.rows]
     if options.method not in _UNLABELLED:
         _check_classes(labels, store)
     if options.coding == "soft":
@@ -260,13 +262,13 @@ def _read_task(options: argparse.Namespace) -> _Task:
         METHODS[options.method or "elimination"].estimator,
         codebook=book,
         n_kept=n_kept,
-        random_state=options.seed,
+        random_state=opt.seed_of(store, options),
         n_jobs=options.jobs,
         **coding,
     )
     given = {name: getattr(options, option) for option, name in _PARAMETERS.items()}
     selector.set_params(**{name: value for name, value in given.items() if value is not None})
-    return _Task(options, book, store, bags, labels, coding, selector, n_kept)
+    return _Task(options, book, store, part, bags, labels, coding, selector, n_kept)
 
 
 def _check_classes(labels: NDArray[np.int64], store: Store) -> None:
@@ -281,7 +283,8 @@ def _check_classes(labels: NDArray[np.int64], store: Store) -> None:
     if counts.min() < 2:
         raise DataError(
             f"class {store.classes[present[counts.argmin()]]!r} has 1 image to choose words by, "
-            "and needs at least 2. Use a larger part, or move its folder away and extract again."
+            f"and needs at least 2. Give --part all, or larger parts: bowsaw split {store.path} "
+            "A/B/rest"
         )
 
 
@@ -365,8 +368,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
 
 def _next_command(task: _Task) -> str:
     options = task.options
-    if options.part not in ("codebook", "train"):
+    if task.part.name not in ("codebook", "train"):
         files = shlex.join([options.output, options.store])
         return f"bowsaw encode {files} -o histograms.npz"
-    split = opt.split_record(options)
-    return opt.evaluate_command(options.store, options.output, split, task.coding)
+    return opt.evaluate_command(options.store, options.output, task.coding)

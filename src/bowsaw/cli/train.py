@@ -13,7 +13,7 @@ from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.formats.registry import save
 from bowsaw.formatting import format_count, format_seconds
 
-EXAMPLE = "bowsaw train scenes.store --words 1000 --part codebook --seed 0 -o book.safetensors"
+EXAMPLE = "bowsaw train scenes.store --words 1000 -o book.safetensors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,30 +28,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     opt.add_overwrite(parser)
     opt.add_jobs(parser, KMeansCodebook, scheduler=True)
-    opt.add_split(parser)
+    opt.add_seed(opt.advanced(parser), "k-means")
+    opt.add_part(parser, "codebook, or train if that is empty")
 
 
 def run(command: Command) -> None:
     options = command.options
-    opt.refuse_split(options)
     opt.check_output(options.output, ".safetensors")
     store = opt.open_store(options.store)
-    bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
+    part, seed = opt.part_of(command, store, "codebook"), opt.seed_of(store, options)
+    bags = store.bags if part.name == "all" else store.bags[part.rows]
     command.note(
         f"{format_count(options.n_words, 'word')} from "
         f"{format_count(bags.n_descriptors, 'descriptor')} of {format_count(len(bags), 'image')} "
-        f"({'all of them' if options.part == 'all' else 'part ' + options.part})"
+        f"({part})"
     )
     begin = time.perf_counter()
     trained = KMeansCodebook(
         **{name: getattr(options, name) for name in ("n_words", "max_iter", "tol", "sample")},
-        random_state=options.seed,
+        random_state=seed,
         n_jobs=options.jobs,
         parallel=options.scheduler,
         verbose=not command.quiet,
     )
-    about = {"store": store.digest, **opt.part_record(options)}
-    settings = {**estimator_settings(trained), "seed": options.seed, **about}
+    about = {"store": store.digest, **part.record()}
+    settings = {**estimator_settings(trained), "seed": seed, **about}
     with opt.resumable(options, settings) as checkpoint:
         trained.set_params(checkpoint=checkpoint).fit(bags)
         book = trained.codebook_.with_provenance(**about)
@@ -63,7 +64,6 @@ def run(command: Command) -> None:
         f"{format_seconds(time.perf_counter() - begin)}"
     )
     following = f"bowsaw encode {shlex.join([options.output, options.store])} -o histograms.npz"
-    if options.part == "codebook":
-        split = opt.split_record(options)
-        following = opt.evaluate_command(options.store, options.output, split, {})
+    if part.name in ("codebook", "train"):
+        following = opt.evaluate_command(options.store, options.output, {})
     command.hint(f"next: {following}")

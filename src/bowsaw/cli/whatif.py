@@ -39,24 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(parser, "--json", bool, "print JSON instead of a table")
     opt.add_jobs(parser, Survey)
     opt.add_coding(parser)
-    opt.add_split(parser)
+    opt.add_seed(opt.advanced(parser), "the random words and moves")
+    opt.add_part(parser, "all")
 
 
 def run(command: Command) -> None:
     options = command.options
-    opt.refuse_split(options, learns=True)
     ways = ways_of(options.coding, options.transfer)
     book, store = load(options.codebook), opt.open_store(options.store)
-    kept = _kept_words(book, options)
+    seed, part = opt.seed_of(store, options), opt.part_of(command, store, "all")
+    kept = _kept_words(book, options, seed)
     coder = opt.coder_of(book, store, options)
-    bags = store.bags if options.part == "all" else store.bags[opt.part_rows(store, options)]
-    opt.learn_sharpness(coder, store, options)
-    names = ("coding", "move_size", "n_moves", "sample", "seed")
+    bags = store.bags if part.name == "all" else store.bags[part.rows]
+    opt.learn_sharpness(coder, store)
+    names = ("coding", "move_size", "n_moves", "sample")
     survey = Survey(
         book,
         bags,
         kept,
         sharpness=coder.sharpness_in_use(),
+        seed=seed,
         n_jobs=options.jobs,
         verbose=not command.quiet,
         **{name: getattr(options, name) for name in names},
@@ -72,13 +74,13 @@ def run(command: Command) -> None:
     finally:
         # An error or Ctrl-C in a later way loses no row.
         if survey.rows:
-            _print_survey(command, survey)
+            _print_survey(command, survey, part)
 
 
-def _kept_words(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64]:
+def _kept_words(book: Codebook, options: argparse.Namespace, seed: int) -> NDArray[np.int64]:
     """Return the ids of the words to keep."""
     if options.kept is None:
-        return draw_words(book, options.keep, options.seed)
+        return draw_words(book, options.keep, seed)
     small = load(options.kept)
     unknown = np.setdiff1d(small.ids, book.ids)
     reason = ""
@@ -96,11 +98,11 @@ def _kept_words(book: Codebook, options: argparse.Namespace) -> NDArray[np.int64
     return small.ids
 
 
-def _print_survey(command: Command, survey: Survey) -> None:
+def _print_survey(command: Command, survey: Survey, part: opt.Part) -> None:
     options = command.options
     if options.json:
         files = {"codebook": options.codebook, "store": options.store}
-        command.json({**files, **opt.part_record(options), **survey.record()})
+        command.json({**files, **part.record(), **survey.record()})
         return
     rows = [_row(survey, row) for row in survey.rows]
     command.table([list(row.values()) for row in rows], list(rows[0]))

@@ -69,7 +69,6 @@ class Experiment:
     raw: frozenset[str] = frozenset()
     kmeans: Mapping[str, Any] = field(default_factory=dict)
     codebook: Codebook | None = None
-    sample_split: int = 0
     n_jobs: int | None = -1
     n_workers: int = 1
     verbose: bool = False
@@ -204,7 +203,7 @@ class SplitRun:
         begin = time.perf_counter()
         found = {name: self._classify(name, coded) for name in run.mappings(key.method)}
         classify = time.perf_counter() - begin
-        is_sampled = self.index == run.sample_split
+        is_sampled = self.index == 0
         record = {} if chosen.selection is None else chosen.selection.record()
         codes_with = record.get("codes_with", run.methods[key.method].codes_with)
         if (codes_with == "pruned" and key.method != GIVEN) or (key.method == FULL and is_sampled):

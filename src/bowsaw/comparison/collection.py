@@ -94,16 +94,19 @@ class Collection:
         store: Store,
         name: str | None = None,
         *,
-        codebook_images: int = 50,
-        train: int = 50,
+        codebook_images: int | None = None,
+        train: int | None = None,
         images: str | os.PathLike[str] | None = None,
         n_folds: int = 0,
         **about: Any,
     ) -> Collection:
         """Return the usable images of a store, named after its folder unless a name is given.
 
-        All other arguments are as in the class; ``about`` is given as keywords.
+        All other arguments are as in the class; ``about`` is given as keywords. Sizes that are not
+        given are those of the store's split, or 50 where it has none.
         """
+        kept = store.split
+        codebook_kept, train_kept = (50, 50) if kept is None else (kept.n_codebook, kept.n_train)
         called = name or store.path.resolve().name.removesuffix(".store") or "images"
         about = {
             "descriptor": dict(store.description or {}),
@@ -111,7 +114,10 @@ class Collection:
             **about,
         }
         y = np.asarray(store.y, dtype=np.int64)
-        sizes = (codebook_images, train)
+        sizes = (
+            codebook_kept if codebook_images is None else codebook_images,
+            train_kept if train is None else train,
+        )
         return cls(called, store.bags, y, store.classes, *sizes, about, store, images, n_folds)
 
     def __getstate__(self) -> dict[str, Any]:

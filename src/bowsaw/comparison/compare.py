@@ -94,7 +94,7 @@ def compare(
     n_words: int | Sequence[int] = 1000,
     coding: str | Sequence[str] = "hard",
     n_splits: int = 5,
-    seed: int = 0,
+    seed: int | None = None,
     sharpness: float = 40.0,
     raw: Sequence[str] | None = (),
     kmeans: Mapping[str, Any] | None = None,
@@ -110,7 +110,7 @@ def compare(
     Parameters
     ----------
     data : Collection, Store, or list of them
-        Labelled images.
+        Labelled images; a store is divided into parts of the sizes of its split.
     folder : path-like
         The run's folder; a run that is there continues.
     methods : list of str, mapping of str to estimator, or None
@@ -126,8 +126,9 @@ def compare(
         How descriptors are coded.
     n_splits : int, default=5
         Random splits.
-    seed : int, default=0
-        Drives the splits, the codebooks and the methods.
+    seed : int, optional
+        Drives the splits, the codebooks and the methods. None for that of the store's split, or 0
+        for a collection without a store.
     sharpness : float, default=40.0
         For soft coding.
     raw : sequence of str or None, default=()
@@ -177,7 +178,7 @@ def compare(
         folder=Path(folder),
         collections=collections,
         methods=chosen,
-        seed=check_seed(seed),
+        seed=_seed(collections, seed),
         sharpness=float(sharpness),
         raw=frozenset(chosen if raw is None else raw),
         kmeans=json_mapping(kmeans, "kmeans") or {},
@@ -217,8 +218,7 @@ def evaluate(
     n_words: int | Sequence[int] = 1000,
     coding: str | Sequence[str] = "hard",
     n_splits: int = 5,
-    first_split: int = 0,
-    seed: int = 0,
+    seed: int | None = None,
     sharpness: float | Literal["auto"] = 40.0,
     perplexity: float | None = None,
     kmeans: Mapping[str, Any] | None = None,
@@ -240,8 +240,6 @@ def evaluate(
     codebook : Codebook or array, optional
         A codebook to use on every split, as method ``given``, instead of training one per split.
         It is refused if it was trained on a split's test images.
-    first_split : int, default=0
-        The number of the first split, such as that of the one a codebook was trained on.
     sharpness : float or "auto", default=40.0
         For soft coding, as in ``BagOfWords``; "auto" chooses it per split on training images.
     perplexity : float, optional
@@ -274,7 +272,6 @@ def evaluate(
     collections = _collections(data)
     book = None if codebook is None else as_codebook(codebook)
     method = METHODS[FULL] if book is None else GIVEN_METHOD
-    first = check_seed(first_split, "first_split")
     codings = _codings(coding)
     for code in codings:
         # A wrong parameter is reported now, not after minutes of k-means.
@@ -283,17 +280,16 @@ def evaluate(
         folder=Path(folder),
         collections=collections,
         methods={method.name: method},
-        seed=check_seed(seed),
+        seed=_seed(collections, seed),
         sharpness=sharpness,
         perplexity=perplexity,
         raw=frozenset([method.name]),
         kmeans=json_mapping(kmeans, "kmeans") or {},
         codebook=book,
-        sample_split=first,
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    splits = range(first, first + check_int(n_splits, "n_splits", 1))
+    splits = range(check_int(n_splits, "n_splits", 1))
     if book is not None:
         for name, collection in collections.items():
             drawn = [experiment.split(name, index).split for index in splits]
@@ -331,9 +327,9 @@ def _run(
     on_cell: Callable[[Step], None] | None,
 ) -> Run:
     """Measure the cells that are missing, write them, and return the run."""
-    folder, first = experiment.folder, experiment.sample_split
+    folder = experiment.folder
     # A class with too few images is reported before any work is done.
-    starts = {name: experiment.split(name, first) for name in experiment.collections}
+    starts = {name: experiment.split(name, 0) for name in experiment.collections}
     make_folder(folder)
     with exclusive(folder, "run"):
         if overwrite and (folder / "run.json").exists():
@@ -364,10 +360,9 @@ def _run(
 
         save_time()
         for name, start in starts.items():
-            # The page shows the lowest split, and answers belong to its images.
-            if all(key.split >= first for key in done if key.set == name):
-                path = folder / "samples" / f"{name}.npz"
-                start.collection.write_samples(path, *start.sample_rows())
+            # The page shows the first split, and answers belong to its images.
+            path = folder / "samples" / f"{name}.npz"
+            start.collection.write_samples(path, *start.sample_rows())
         try:
             groups = [list(group) for _, group in groupby(left, lambda key: key[:4])]
             measure_groups(experiment, groups, min(n_workers, max(len(groups), 1)), write)
@@ -515,6 +510,20 @@ def _collections(data: Data) -> dict[str, Collection]:
     if not found or len(found) < len(given):
         raise ParameterError("data must be at least one collection, each with a name of its own.")
     return found
+
+
+def _seed(collections: Mapping[str, Collection], seed: int | None) -> int:
+    """Return the seed that was given, or that of the stores' splits."""
+    if seed is not None:
+        return check_seed(seed)
+    stores = (collection.store for collection in collections.values())
+    found = {one.split.seed for one in stores if one is not None and one.split is not None}
+    if len(found) > 1:
+        raise ParameterError(
+            f"the splits of the stores have the seeds {', '.join(map(str, sorted(found)))}. Give "
+            "a seed."
+        )
+    return found.pop() if found else 0
 
 
 def _codings(coding: str | Sequence[str]) -> list[Literal["hard", "soft"]]:

@@ -32,9 +32,10 @@ from __future__ import annotations
 
 import json
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import onnx
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
@@ -42,13 +43,9 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
-from bowsaw.errors import ParameterError
 from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, about, as_recogniser, unit_of
 from bowsaw.nearest.search import WordSearch
 from bowsaw.validation import check_choice
-
-if TYPE_CHECKING:
-    import onnx
 
 _OPSET, _IR_VERSION = 18, 8
 
@@ -60,7 +57,7 @@ def write_onnx(
     *,
     descriptors: Literal["float32", "uint8"] = "float32",
 ) -> None:
-    """Write descriptors → histogram → scores as one ONNX graph; needs ``pip install bowsaw[onnx]``.
+    """Write descriptors → histogram → scores as one ONNX graph.
 
     Parameters
     ----------
@@ -87,7 +84,6 @@ def write_onnx(
     >>> session.run(["histogram"], {"descriptors": np.float32([[0.2], [0.7], [3], [9]])})
     [array([[0.25, 0.75]], dtype=float32)]
     """
-    onnx = _onnx()
     check_choice(descriptors, "descriptors", DESCRIPTORS)
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
@@ -142,14 +138,13 @@ class _Graph:
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self._onnx = _onnx()
-        self.float = self._onnx.TensorProto.FLOAT
-        self.double = self._onnx.TensorProto.DOUBLE
+        self.float = onnx.TensorProto.FLOAT
+        self.double = onnx.TensorProto.DOUBLE
 
     def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add an operator and return the name of its output."""
         output = name or f"{operator}_{len(self.nodes)}"
-        node = self._onnx.helper.make_node(operator, inputs, [output], output, **attributes)
+        node = onnx.helper.make_node(operator, inputs, [output], output, **attributes)
         self.nodes.append(node)
         return output
 
@@ -157,7 +152,7 @@ class _Graph:
         """Add a constant and return its name."""
         title = name or f"constant_{len(self.constants)}"
         array: NDArray[Any] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
-        self.constants.append(self._onnx.numpy_helper.from_array(array, title))
+        self.constants.append(onnx.numpy_helper.from_array(array, title))
         return title
 
     def number(self, value: float) -> str:
@@ -282,14 +277,3 @@ def _metadata(bow: BagOfWords, model: LinearModel | None) -> dict[str, str]:
         name: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         for name, value in found.items()
     }
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        raise ParameterError(
-            f"writing ONNX needs the package onnx, which cannot be imported ({error}). Install it "
-            "with 'pip install bowsaw[onnx]'."
-        ) from error
-    return onnx

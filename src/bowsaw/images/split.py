@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bowsaw.checkpoint import json_digest
 from bowsaw.errors import DataError
+from bowsaw.formatting import format_count
 from bowsaw.random_streams import check_seed, stream
 from bowsaw.validation import ComparedByValue, check_choice, check_int
 
 Rows = NDArray[np.int64]
 Part = Literal["codebook", "train", "test", "all"]
 PARTS: tuple[Part, ...] = ("codebook", "train", "test", "all")
+USUAL, SMALLEST = 50, 150
+"""Images per class in two parts, where every class has at least the second number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,29 @@ class Split(ComparedByValue):
             return np.sort(np.concatenate((self.codebook, self.train, self.test)))
         return cast(Rows, getattr(self, name))
 
+    @property
+    def sizes(self) -> str:
+        """The sizes as on the command line, such as ``"50/50/rest"``."""
+        return f"{self.n_codebook}/{self.n_train}/rest"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rows of all parts, the seed and the index.
+
+        Examples
+        --------
+        >>> split = split_by_class([0] * 4, ["a"], codebook=1, train=1)
+        >>> split.digest == split_by_class([0] * 4, ["a"], codebook=1, train=2).digest
+        False
+        """
+        rows = [part.tolist() for part in (self.codebook, self.train, self.test)]
+        return json_digest([rows, self.seed, self.index])
+
+    def record(self) -> dict[str, Any]:
+        """Return what codebooks and classifiers record of the split that they belong to."""
+        sizes = {"codebook": self.n_codebook, "train": self.n_train}
+        return {**sizes, "seed": self.seed, "index": self.index, "digest": self.digest}
+
     def seed_for(self, purpose: str) -> int:
         """Return the seed of one purpose in this split, such as ``"kmeans"``.
 
@@ -96,20 +123,52 @@ def split_by_class(
     n_codebook, n_train = check_int(codebook, "codebook", 0), check_int(train, "train", 1)
     seed, index = check_seed(seed), check_int(index, "index", 0)
     labels = _labels(y, len(classes))
+    check_sizes(labels, classes, n_codebook, n_train)
     drawn: list[list[Rows]] = []
     for label, name in enumerate(classes):
         rows = np.flatnonzero(labels == label)
-        if len(rows) <= n_codebook + n_train:
-            raise DataError(
-                f"class {name!r} has {len(rows)} images, and a split needs at least "
-                f"{n_codebook + n_train + 1} ({n_codebook} for the codebook, {n_train} to train, "
-                "1 to test). Ask for fewer, or move its folder away and extract again."
-            )
         # Sorting uniform numbers, because NumPy may change how ``permutation`` draws.
         order = np.argsort(stream(seed, "split", index, name).random(len(rows)))
         drawn.append(np.split(rows[order], (n_codebook, n_codebook + n_train)))
     for_codebook, to_train, to_test = map(_ascending, zip(*drawn, strict=True))
     return Split(for_codebook, to_train, to_test, n_codebook, n_train, seed, index)
+
+
+def check_sizes(
+    y: ArrayLike, classes: Sequence[str], codebook: int, train: int, flag: str = ""
+) -> None:
+    """Raise a DataError where a class cannot fill the parts; ``flag`` is the option to name."""
+    named = f"{flag} " if flag else ""
+    for name, n_images in zip(classes, _counts(y, classes), strict=True):
+        if n_images <= codebook + train:
+            each = n_images // 3
+            smaller = f"Give smaller parts, such as {named}{each}/{each}/rest, or move"
+            raise DataError(
+                f"class {name!r} has {format_count(n_images, 'image')}, and "
+                f"{named or 'a split of '}{codebook}/{train}/rest needs at least "
+                f"{codebook + train + 1} per class. {smaller if each else 'Move'} its folder away."
+            )
+
+
+def auto_sizes(y: ArrayLike, classes: Sequence[str]) -> tuple[int, int] | None:
+    """Return the usual images per class in parts codebook and train.
+
+    They are 50 and 50 where every class has at least 150 images, else a third of the smallest
+    class. None where a class has fewer than 3 images, which no split can divide.
+
+    Examples
+    --------
+    >>> auto_sizes([0] * 200 + [1] * 151, ["a", "b"]), auto_sizes([0] * 40, ["a"])
+    ((50, 50), (13, 13))
+    """
+    smallest = min(_counts(y, classes), default=0)
+    each = USUAL if smallest >= SMALLEST else smallest // 3
+    return (each, each) if each else None
+
+
+def _counts(y: ArrayLike, classes: Sequence[str]) -> list[int]:
+    counts = np.bincount(np.asarray(y, dtype=np.int64), minlength=len(classes))
+    return [int(count) for count in counts]
 
 
 def _ascending(parts: tuple[Rows, ...]) -> Rows:

@@ -28,12 +28,13 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bowsaw.checkpoint import exclusive, make_folder
 from bowsaw.descriptors.base import Descriptor
-from bowsaw.errors import ImageError, StoreError
+from bowsaw.errors import DataError, ImageError, StoreError
 from bowsaw.images.folder import ImageFolder
+from bowsaw.images.split import auto_sizes
 from bowsaw.parallel import effective_jobs, ordered_map
 from bowsaw.parallel.dask import Cluster, connected
 from bowsaw.progress import Progress
@@ -57,7 +58,7 @@ from bowsaw.store.describing import (
     same_images,
 )
 from bowsaw.store.shards import ShardWriter, discard, open_positions, open_values
-from bowsaw.store.store import Store
+from bowsaw.store.store import SPLIT_NAME, Store
 from bowsaw.validation import check_int
 
 Images = Sequence[tuple[Target, Entry]]
@@ -74,6 +75,8 @@ def extract(
     descriptor: Descriptor,
     path: str | os.PathLike[str],
     *,
+    split: tuple[int, int] | Literal["auto"] | None = None,
+    seed: int = 0,
     n_jobs: int | None = -1,
     strict: bool = False,
     overwrite: bool = False,
@@ -94,6 +97,13 @@ def extract(
         What to compute for each image.
     path : path-like
         The store, a folder: a new one, an empty one or a store.
+    split : tuple of int, "auto" or None, default=None
+        The split to keep with the store: images per class for the codebook and to train; all
+        others are test images. "auto" chooses both as ``Store.set_split`` does, and keeps no split
+        where a class has fewer than 3 images. None keeps the split that the store has, or is
+        "auto" for a new store.
+    seed : int, default=0
+        The seed of a split that is drawn.
     n_jobs : int or None, default=-1
         Threads; the result is the same for any number.
     strict : bool, default=False
@@ -157,7 +167,25 @@ def extract(
             f"left out, because none of their images can be used: {', '.join(store.empty_classes)}",
             stacklevel=2,
         )
+    if store.n_usable:
+        _keep_split(store, split, seed)
     return store
+
+
+def _keep_split(store: Store, split: tuple[int, int] | Literal["auto"] | None, seed: int) -> None:
+    """Keep a split with a store whose images may have changed."""
+    if split is None:
+        try:
+            if store.split is not None:
+                return
+        except DataError as error:
+            warnings.warn(f"the store gets another split, because {error}", stacklevel=3)
+    sizes = split if isinstance(split, tuple) else auto_sizes(store.y, store.classes)
+    if sizes is None:
+        (store.path / SPLIT_NAME).unlink(missing_ok=True)
+    else:
+        codebook, train = sizes
+        store.set_split(codebook=codebook, train=train, seed=seed)
 
 
 def _claim(folder: Path) -> None:

@@ -6,6 +6,9 @@ memory when first used.
 
 ``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. A class
 whose images were all set aside is none of ``classes``: no split could draw an image of it.
+
+``split.json`` holds the sizes and the seed of the store's split. The rows follow from them, so the
+file stays valid when images are added.
 """
 
 from __future__ import annotations
@@ -21,11 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
-from bowsaw.checkpoint import json_digest
-from bowsaw.errors import StoreError
-from bowsaw.images.split import Split, split_by_class
+from bowsaw.checkpoint import atomic_write, exclusive, json_digest, regular_bytes
+from bowsaw.errors import DataError, ParameterError, StoreError
+from bowsaw.images.split import Split, auto_sizes, split_by_class
 from bowsaw.store.catalog import OK, SET_ASIDE, n_rows, read_catalog
 from bowsaw.store.shards import check_sizes, open_positions, open_values
+from bowsaw.validation import Number, misfit, parse_json
+
+SPLIT_NAME = "split.json"
+_COUNT = Number(0, whole=True)
+_SPLIT = {"codebook": _COUNT, "train": Number(1, whole=True), "seed": Number(0, 2.0**128, True)}
 
 
 class Store:
@@ -204,8 +212,53 @@ class Store:
         images = [(e.path, label, e.digest) for e, label in zip(self._usable, y, strict=True)]
         return json_digest([self._recipe.fingerprint, self.classes, images])
 
-    def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
-        """Split the usable images class by class; see ``ImageFolder.split``."""
+    @cached_property
+    def split(self) -> Split | None:
+        """The split that is kept with the store; None if there is none."""
+        path = self._folder / SPLIT_NAME
+        try:
+            found = parse_json(regular_bytes(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+        if (wrong := misfit(found, _SPLIT)) is not None:
+            raise _unreadable(path, f"{wrong or 'its content'} is not as written by bowsaw")
+        return self.draw_split(**{name: found[name] for name in _SPLIT})
+
+    def set_split(
+        self, *, codebook: int | None = None, train: int | None = None, seed: int = 0
+    ) -> Split:
+        """Keep a split with the store, in place of the one that it has, and return it.
+
+        Parameters
+        ----------
+        codebook, train : int, optional
+            Images per class for the codebook and to train; all others are test images. None for
+            both: 50 and 50 where every class has at least 150 images, else a third of the smallest
+            class.
+        seed : int, default=0
+            Which images they are.
+        """
+        if (codebook is None) != (train is None):
+            raise ParameterError("codebook and train must both be numbers, or both None.")
+        if codebook is None or train is None:
+            sizes = auto_sizes(self.y, self.classes)
+            if sizes is None:
+                raise DataError(
+                    f"a class of {self._folder} has fewer than 3 images, and a split needs at "
+                    "least 3 per class. Add images, or move its folder away and extract again."
+                )
+            codebook, train = sizes
+        split = self.draw_split(codebook=codebook, train=train, seed=seed)
+        record = {"codebook": split.n_codebook, "train": split.n_train, "seed": split.seed}
+        with exclusive(self._folder, "store"), atomic_write(self._folder / SPLIT_NAME) as file:
+            file.write(json.dumps(record).encode() + b"\n")
+        self.__dict__["split"] = split
+        return split
+
+    def draw_split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
+        """Draw a split of the usable images class by class; see ``ImageFolder.split``."""
         return split_by_class(
             self.y, self.classes, codebook=codebook, train=train, seed=seed, index=index
         )
@@ -226,6 +279,7 @@ class Store:
             "dtype": self._recipe.dtype,
             "scale": self.scale,
             "n_shards": len(self._shard_rows),
+            "split": None if self.split is None else self.split.record(),
             "description": self.description,
             "digest": self.digest,
             "bowsaw_version": self._content.bowsaw_version,
@@ -239,3 +293,10 @@ class Store:
             f"Store({str(self._folder)!r}, {self.n_usable} of {self.n_images} images, "
             f"{sum(self._shard_rows)} descriptors of {self._recipe.n_dims} {self._recipe.dtype})"
         )
+
+
+def _unreadable(path: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"the store's split {path} cannot be read: {' '.join(str(reason).split())}. Write it again "
+        f"with `bowsaw split {path.parent} A/B/rest`."
+    )

@@ -26,7 +26,6 @@ from tests.fuzz.subjects.stores import files_in, fill, write_images
 from bowsaw.cli.main import COMMANDS, INTERRUPTED, TERMINATED, main, parser
 from bowsaw.errors import BowsawError
 
-_SPLIT = "--train-codebook 1 --train 1"
 _COMMANDS = (
     "inspect a.store --json",
     "inspect in.safetensors",
@@ -34,7 +33,7 @@ _COMMANDS = (
     "extract pets -o new.store --step 16",
     "train a.store -o new.safetensors --words 3 --max-iter 3",
     "encode book.safetensors a.store -o new.npz",
-    f"encode in.safetensors a.store -o new.npz --coding soft --sharpness 40 --part test {_SPLIT}",
+    "encode in.safetensors a.store -o new.npz --coding soft --sharpness 40 --part test",
     "convert book.safetensors new.yml",
     "convert in.npz new.npy --variable words --layout rows --scale 512",
     "convert in.safetensors new.mat",
@@ -43,12 +42,14 @@ _COMMANDS = (
     "report run -o new.html -q",
     "completion bash",
     # What takes long ends where its files are read: it asks for more than there is.
-    f"train in.safetensors -o new.safetensors --words 2 --part codebook {_SPLIT} -q",
+    "train in.safetensors -o new.safetensors --words 2 --part codebook -q",
+    "split a.store 1/1/rest --seed 3",
+    "split a.store",
     "whatif in.safetensors a.store --keep 9 --transfer uniform --sample 3 --moves 1 --json",
-    "fit in.safetensors a.store --C 1 -o new.safetensors --train-codebook 9 --part train",
+    "fit in.safetensors a.store --C 1 -o new.safetensors --part codebook",
     "export in.safetensors -o new.onnx --sharpness 3",
-    "evaluate a.store --codebook in.safetensors --splits 1 --train 9 --confusion",
-    f"prune in.safetensors a.store --keep 9 --method coverage -o new.safetensors {_SPLIT}",
+    "evaluate a.store --codebook in.safetensors --splits 1 --confusion",
+    "prune in.safetensors a.store --keep 9 --method coverage -o new.safetensors",
     "compare pets --words 4 --sizes 2 --splits 1 -o",
     "--version",
     "train --help",
@@ -56,9 +57,9 @@ _COMMANDS = (
 _FILES = """a.store pets book.safetensors model.safetensors in.safetensors in.npz run new.store
     new.safetensors new.npz new.h new.yml . pets/cats/none.png no"""
 _OPTIONS = """-o --output -q --json --debug --help -j --part --seed --split --words --keep --coding
-    --sharpness --perplexity --train --overwrite --strict"""
+    --sharpness --perplexity --overwrite --strict"""
 _VALUES = """0 1 2 3 -1 1.5 nan inf 1e999 - -- = ٣ 1_0 0x3 999999999999999999999 all auto soft
-    codebook test %s {} @a rows columns"""
+    codebook test 1/1/rest %s {} @a rows columns"""
 _WORDS = (
     *(*COMMANDS, *_FILES.split(), *_OPTIONS.split(), *_VALUES.split()),
     *("", " ", "\ud800", "\ud800", "a\nb", "a" * 300, "\x1b[2J"),
