@@ -97,8 +97,8 @@ ALONE = tuple(
 """The methods whose words code alone."""
 BASELINES = ("random", KMEANS)
 N_FOLDS, MIN_IMAGES = 5, 4
-LARGE = 2000
-"""Images from which two folds are measured by default."""
+LARGE = 2000, 1_500_000
+"""Images or descriptors from which two folds are measured by default."""
 USUAL_WORDS, DESCRIPTORS_PER_WORD = 1000, 40
 SAMPLE = 200_000
 """Descriptors that k-means learns from."""
@@ -579,7 +579,8 @@ class _Task(NamedTuple):
     def _folds(self, store: Store) -> tuple[int, int]:
         """Return the number of folds, and how many of them are measured."""
         n_folds = min(self.n_folds or N_FOLDS, int(np.bincount(store.y).min()))
-        return n_folds, 2 if self.n_folds is None and store.n_usable > LARGE else n_folds
+        is_large = store.n_usable > LARGE[0] or store.bags.n_descriptors > LARGE[1]
+        return n_folds, 2 if self.n_folds is None and is_large else n_folds
 
     def _kept(self, store: Store, n_words: int) -> int:
         """Return how many words to keep; those that fit into ``max_bytes``."""

@@ -44,6 +44,16 @@ def of_compare(seed, folder):
     return [contains_chance(row["mean"], row["margin"]) for row in run.table()]
 
 
+def of_folds(seed, folder):
+    # As shrink does: words by the labels of all other folds, C by these folds.
+    bags, y = shuffled(seed)
+    toys = bs.Collection("toys", bags, y, ("a", "b", "c"), n_folds=5)
+    methods = {"annealing": bs.Annealing(None, n_steps=20)}
+    how = {"n_words": N_WORDS, "sizes": [5], "n_splits": 5, "seed": seed, "n_jobs": 1}
+    run = bs.compare(toys, folder, methods=methods, **how)
+    return [contains_chance(row["mean"], row["margin"]) for row in run.table()]
+
+
 def of_fit(seed, C):
     bags, y = shuffled(seed)
     words = np.random.default_rng(seed).normal(0.3, 1.0, size=(N_WORDS, 3))
@@ -70,13 +80,14 @@ def of_max_loss(seed):
         (of_fit, {"C": "auto"}),
         (of_fit, {"C": 4.0}),
         (of_max_loss, {}),
+        (of_folds, {}),
     ],
-    ids=["evaluate, 1 split", "evaluate", "compare", "fit", "fit, C", "prune --max-loss"],
+    ids=["evaluate, 1 split", "evaluate", "compare", "fit", "fit, C", "prune --max-loss", "shrink"],
 )
 def test_intervals_contain_chance(command, options, tmp_path):
     found = []
     for seed in range(N_RUNS):
-        more = {"folder": tmp_path / str(seed)} if command is of_compare else {}
+        more = {"folder": tmp_path / str(seed)} if command in (of_compare, of_folds) else {}
         found.append(command(seed, **options, **more))
     n_inside = np.sum(found, axis=0)
     assert n_inside.min() >= LEAST, n_inside

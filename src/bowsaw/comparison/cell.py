@@ -38,7 +38,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import FULL, GIVEN, KMEANS, Method, prepare, settings
-from bowsaw.comparison.records import Cell, Key, Outcome, codebook_path, outcome_of
+from bowsaw.comparison.records import USUAL_C, Cell, Key, Outcome, codebook_path, outcome_of
 from bowsaw.errors import BowsawError, ParameterError
 from bowsaw.evaluation.classifier import HistogramClassifier, Mapped, labels_by_c
 from bowsaw.evaluation.measures import confusion
@@ -366,7 +366,7 @@ class SplitRun:
         truth, n_classes = self.collection.y[self.split.test], len(self.collection.classes)
         grid, labels = labels_by_c(model, coded.train, self.train_labels, coded.test)
         matrices = [confusion(truth, row, n_classes).tolist() for row in labels]
-        at = grid.index(1.0)
+        at = grid.index(USUAL_C)
         by_C = {"C": grid, "confusions": matrices, "labels": labels}
         return {**outcome_of(matrices[at]), "C": grid[at], "by_C": by_C}, labels[at]
 
