@@ -74,7 +74,7 @@ def made(scenes, tmp_path_factory):
     (found.images / "brick" / "[bold] 1.png").write_bytes(b"")
     for words in (
         ("extract", found.images, "-o", found.store, "--split", SIZES),
-        ("extract", found.images, "-o", found.other_store, "--split", SIZES, "--step", 16),
+        ("extract", found.images, "-o", found.other_store, "--split", SIZES, "--patch-step", 16),
         ("train", found.store, "--words", 12, "-o", found.book),
         ("train", found.store, "--words", 12, "--part", "all", "-o", found.book_of_all),
         ("train", found.other_store, "--words", 12, "-o", found.other_book),

@@ -70,7 +70,7 @@ extract junk -o x.store                          | Data      | none of the files
 extract junk -o x.store --strict                 | Image     | 1.png: not an image
 extract tiny -o tiny/x.store                     | Parameter | would lie among the images
 extract tiny -o full                             | Store     | full is not a store
-extract tiny -o s --step 4                       | Store     | step was 8 and is 4
+extract tiny -o s --patch-step 4                 | Store     | step was 8 and is 4
 extract tiny -o x.store --preset caltech10       | Data      | at least 10 categories
 train missing -o x.safetensors                   | Store     | missing is not there
 train cut -o x.safetensors                       | Store     | damaged
@@ -84,6 +84,7 @@ PRUNE --max-bytes 1k                             | Parameter | (one word, and
 prune bare.sft few --keep 3 -o x.safetensors     | Data      | class 'brick' has 1 image to choose
 PRUNE --keep 3 --score presence                  | Parameter | --score does not apply: --method ref
 PRUNE --keep 3 --method paper --steps 9          | Parameter | --method paper takes no such option
+PRUNE --keep 3 --method bottleneck               | Parameter | no smaller codebook to write. Choose
 PRUNE --max-loss 0 --coding soft --sharpness auto | Parameter | Give a number
 PRUNE --max-loss 0 --method coverage             | Parameter | --method does not apply: --max-loss
 encode cut.sft s -o x.npz                        | Format    | cut.sft
@@ -94,14 +95,17 @@ fit other.safetensors s -o x.safetensors         | Mismatch  | was trained on
 fit BOOK s -o ./BOOK                             | Parameter | is the codebook itself
 fit BOOK s -o x.safetensors --C much             | Parameter | must be a number or auto
 fit bare.sft few -o x.safetensors --part codebook | Data     | 2 classes or more
-predict BOOK model.sft no.png                    | Data      | no image could be used: no.png
-predict BOOK model.sft no.png not.png --json     | Data      | and 1 more
-predict BOOK model.sft empty                     | Data      | the folder empty has no files
-predict BOOK BOOK a.png                          | Format    | it is a bowsaw-codebook
-predict model.sft model.sft a.png                | Format    | bowsaw-classifier
-predict all.sft model.sft a.png                  | Mismatch  | other words
+predict BOOK no.png FITTED                       | Data      | no image could be used: no.png
+predict BOOK no.png not.png --json FITTED        | Data      | and 1 more
+predict BOOK empty FITTED                        | Data      | the folder empty has no files
+predict BOOK a.png --classifier BOOK             | Format    | it is a bowsaw-codebook
+predict model.sft a.png FITTED                   | Format    | bowsaw-classifier
+predict all.sft a.png FITTED                     | Mismatch  | other words
 export BOOK -o x.txt                             | Parameter | ends in .onnx or .h
-export BOOK -o x.onnx --type int8                | Parameter | it is for C headers
+export BOOK -o x.onnx --word-dtype int8          | Parameter | it is for C headers
+export BOOK -o x.h --coding soft --perplexity 3  | Parameter | Add --store STORE, or give a number
+export BOOK -o x.h --store s                     | Parameter | --store does not apply: the sharp
+compare s -o run --coding soft --perplexity 0    | Parameter | perplexity must be
 export BOOK -o x.h --name Rooms                  | Parameter | lower-case letters, digits and
 export BOOK -o x.h --name class                  | Parameter | must not be a keyword of C or C++
 export BOOK -o x.h --classifier model.sft --coding soft | Parameter | Leave one of them out
@@ -112,12 +116,12 @@ convert v.npy x.npz --scale -3                   | Parameter | scale must be a f
 whatif BOOK s --keep 12                          | Parameter | from 1 to 11 (the codebook has 12
 whatif BOOK s --keep 5 --transfer best           | Parameter | got 'best'
 whatif BOOK s --keep 5 --coding soft --sharpness 0 --transfer all | Parameter | sharpness must
-whatif BOOK s --kept same.sft                    | Mismatch  | has all 12 words
-whatif BOOK s --kept ids.safetensors             | Mismatch  | its words have other values
-whatif BOOK s --kept more.safetensors            | Mismatch  | its word 12 is not there
+whatif BOOK s --subset same.sft                  | Mismatch  | has all 12 words
+whatif BOOK s --subset ids.safetensors           | Mismatch  | its words have other values
+whatif BOOK s --subset more.safetensors          | Mismatch  | its word 12 is not there
 whatif other.safetensors s --keep 5              | Mismatch  | was trained on
-whatif BOOK s                                    | Parameter | --keep --kept is required
-whatif BOOK s --keep 5 --kept x                  | Parameter | not allowed with argument --keep
+whatif BOOK s                                    | Parameter | --keep --subset is required
+whatif BOOK s --keep 5 --subset x                | Parameter | not allowed with argument --keep
 evaluate one --words 4                           | Data      | needs at least 2
 prune BOOK one --keep 4 -o x.safetensors         | Data      | have 1 ('gravel')
 fit BOOK one -o x.safetensors                    | Data      | of 2 classes or more
@@ -142,6 +146,7 @@ SHORT = {
     "PRUNE": "prune BOOK s -o x.safetensors",
     "SOFT": "encode BOOK s -o x.npz --coding soft",
     "BOOK": "b.safetensors",
+    "FITTED": "--classifier model.sft",
 }
 """Words of the cases that stand for others."""
 

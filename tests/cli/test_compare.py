@@ -68,14 +68,14 @@ def test_it_writes_records_and_a_page_and_a_second_call_prints_the_means(
 def test_a_store_gives_the_same_cells_as_its_folder(small_scenes, compared, tmp_path):
     store = tmp_path / "scenes.store"
     assert main(["extract", str(small_scenes), "-o", str(store), *SPLIT, "--quiet"]) == 0
-    assert compare(store, tmp_path / "run", "--quiet", "--workers", "1") == 0
+    assert compare(store, tmp_path / "run", "--quiet", "-j", "1") == 0
     assert timeless(read_run(tmp_path / "run").cells) == timeless(read_run(compared).cells)
 
 
 def test_pixels_are_kept_only_where_they_may_be(bowsaw, small_scenes, tmp_path):
     words = "--words 20 --sizes 4 --methods annealing --splits 1 --split 6/6/rest -q"
     for name, more in (("shown", ()), ("hidden", ("--no-pixels",))):
-        bowsaw("compare", small_scenes, *words.split(), "-o", name, "--workers", 1, *more).lines()
+        bowsaw("compare", small_scenes, *words.split(), "-o", name, "-j", 1, *more).lines()
         page = (tmp_path / name / "index.html").read_text("utf-8")
         # What every JPEG (the image) and every PNG (the words' patches) begins with, in base64.
         assert [start in page for start in ("/9j/4AAQ", "iVBORw0KGgo")] == [name == "shown"] * 2
@@ -93,14 +93,12 @@ def test_report_builds_the_same_page_again(bowsaw, compared, tmp_path):
 def whole(made, tmp_path_factory):
     """A run that was not stopped."""
     run = tmp_path_factory.mktemp("whole") / "whole"
-    assert main(["compare", str(made.store), *SMALL.split(), "-o", str(run), "--workers", "1"]) == 0
+    assert main(["compare", str(made.store), *SMALL.split(), "-o", str(run), "-j", "1"]) == 0
     assert len(read_run(run).cells) == 6
     return run
 
 
-@pytest.mark.parametrize(
-    ("number", "again"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--workers", "1"))]
-)
+@pytest.mark.parametrize(("number", "again"), [(signal.SIGINT, ()), (signal.SIGTERM, ("-j", "1"))])
 def test_a_stopped_comparison_continues(bowsaw, made, whole, tmp_path, monkeypatch, number, again):
     cells = Interrupter(monkeypatch, Watcher, "__call__")
     cells.stop_after(3, number)
@@ -124,7 +122,7 @@ def test_a_full_disk_is_reported_and_the_same_command_continues(
 ):
     # Only the full codebooks are there, which are smaller than the limit.
     shutil.copytree(whole / "work", tmp_path / "torn" / "work")
-    words = ("compare", made.store, *SMALL.split(), "-o", "torn", "--workers", "1")
+    words = ("compare", made.store, *SMALL.split(), "-o", "torn", "-j", "1")
     with no_file_larger_than(int(0.9 * (whole / name).stat().st_size)):
         torn = bowsaw(*words)
     assert (torn.code, torn.out) == (SpaceError.exit_code, "")

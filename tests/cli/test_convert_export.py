@@ -77,7 +77,7 @@ def test_matlab_is_asked_about_where_it_is_in_doubt(bowsaw, tmp_path):
     assert bowsaw("convert", "v.mat", "v.npy", "-q", "--layout", "columns").err == ""
 
 
-BYTES = ("--descriptors uint8", {"descriptors": "uint8"})
+BYTES = ("--dtype uint8", {"descriptors": "uint8"})
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ BYTES = ("--descriptors uint8", {"descriptors": "uint8"})
         (".onnx", "model", "", {}),
         (".h", 40.0, *BYTES),
         (".h", "model", *BYTES),
-        (".h", None, "--type float", {"words": "float32"}),
-        (".h", None, "--type int8 --name rooms", {"words": "int8", "name": "rooms"}),
+        (".h", None, "--word-dtype float32", {"words": "float32"}),
+        (".h", None, "--word-dtype int8 --name rooms", {"words": "int8", "name": "rooms"}),
     ],
 )
 def test_export_is_the_function(bowsaw, made, model, tmp_path, end, sharpness, flags, options):
@@ -110,6 +110,17 @@ def test_export_is_the_function(bowsaw, made, model, tmp_path, end, sharpness, f
     assert line.endswith(f"; takes {taken} descriptors of which a norm of 1 is 512")
     assert ("3 classes" in line) == (sharpness == "model")
     assert ("soft coding of sharpness" in line) == (sharpness is not None)
+
+
+def test_export_chooses_a_sharpness_by_the_images_of_a_store(bowsaw, made, tmp_path):
+    how = ("--coding", "soft", "--perplexity", 3, "--store", made.store)
+    [line] = bowsaw("export", made.book, "-o", "a.onnx", *how).lines()
+    store = bs.Store(made.store)
+    coder = bs.BagOfWords(bs.load(made.book), coding="soft", perplexity=3, random_state=0)
+    coder.fit(store.bags[store.split.train])
+    assert f"soft coding of sharpness {coder.sharpness_:.4g} " in line
+    write_onnx(coder, tmp_path / "b.onnx")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
 def test_a_unit_that_is_unknown_is_reported(bowsaw, made):

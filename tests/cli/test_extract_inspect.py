@@ -22,7 +22,8 @@ def test_extract_reports_what_it_made_and_set_aside(bowsaw, made):
 
 def test_extract_passes_the_parameters_on(bowsaw, made):
     wanted = {"patch": 24, "step": 12, "max_side": 36, "min_contrast": 2.5}
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in wanted.items()]
+    names = {"step": "patch-step"}
+    flags = [f"--{names.get(n, n).replace('_', '-')}={value}" for n, value in wanted.items()]
     bowsaw("extract", made.images, "-o", "a.store", *flags, "--dtype", "float32").lines()
     store = Store("a.store")
     assert wanted.items() <= store.description.items()

@@ -87,8 +87,8 @@ def test_a_store_has_one_writer_and_can_be_overwritten(run, made, tmp_path):
     shutil.copytree(made.store, tmp_path / "a.store")
     with exclusive(tmp_path / "a.store"):
         assert run("extract", "a").code == BusyError.exit_code
-    assert run("extract", "a", "--step", 16).code == StoreError.exit_code
-    assert "1,728 descriptors" in run("extract", "a", "--step", 16, "--overwrite").out
+    assert run("extract", "a", "--patch-step", 16).code == StoreError.exit_code
+    assert "1,728 descriptors" in run("extract", "a", "--patch-step", 16, "--overwrite").out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of the size of files")

@@ -23,7 +23,7 @@ def cursor_is_back(shown: str) -> bool:
 def test_colours_can_be_switched_off(made, tmp_path, name, variables):
     words = (made.images,)
     if name == "compare":
-        words = (made.store, *COMPARED.split(), "--workers", 1)
+        words = (made.store, *COMPARED.split(), "-j", 1)
     with bowsaw_at_a_terminal(name, *words, "-o", tmp_path / "out", **variables) as terminal:
         assert terminal.finish() == 0
     # A bar or a live table is drawn where the terminal can, and removed again.
@@ -50,7 +50,7 @@ def test_help_has_colours_only_where_they_are_wanted(variables):
 )
 def test_a_stopped_command_restores_the_terminal(made, tmp_path, number, code, word):
     words = ("compare", made.store, *COMPARED.split(), "--splits", 10_000, "-o", tmp_path / "run")
-    with bowsaw_at_a_terminal(*words, "--workers", 1) as terminal:
+    with bowsaw_at_a_terminal(*words, "-j", 1) as terminal:
         terminal.wait_for("accuracy so far")
         if number == signal.SIGINT:
             terminal.type("\x03")  # Ctrl-C

@@ -31,9 +31,9 @@ def answer(found):
 
 
 def test_the_table_has_every_way(ask):
-    found = ask("--keep", 5, "--transfer", "all", "--move", 2)
+    found = ask("--keep", 5, "--transfer", "all", "--swap", 2)
     header, *lines = found.lines()
-    assert header.split()[-6:] == ["build", "memory", "a", "move", "re-encoding", "speed-up"]
+    assert header.split()[-6:] == ["build", "memory", "a", "swap", "re-encoding", "speed-up"]
     rows, legend = lines[: len(HARD)], lines[len(HARD) + 1 :]
     assert all(line == line.rstrip() for line in lines)
     cells = {row[:28].rstrip(): row[28:].split() for row in rows}
@@ -68,7 +68,7 @@ def test_exact_soft_coding_has_a_proven_limit_and_a_broken_certificate_is_shown(
     [("hard", ["exact", "uniform", "gaussian", "empirical"]), ("soft", ["exact"])],
 )
 def test_whatif_is_the_library(ask, made, coding, transfers):
-    chosen = ("--coding", coding, "--transfer", ",".join(transfers), "--seed", 4, "--sample", 9)
+    chosen = ("--coding", coding, "--transfer", ",".join(transfers), "--seed", 4, "--checked", 9)
     book = load(made.book)
     found, alone = (answer(ask("--keep", 7, *chosen, "--json", "-j", n)) for n in (2, 1))
     kept = draw_words(book, 7, 4)
@@ -91,7 +91,7 @@ def test_whatif_is_the_library(ask, made, coding, transfers):
 
 def test_the_words_of_a_pruned_codebook_are_kept_and_a_sharpness_is_learned(bowsaw, ask, made):
     save(load(made.book).only([9, 2, 5]), "small.safetensors")
-    words = ("whatif", made.book, made.store, "--kept", "small.safetensors", "--json")
+    words = ("whatif", made.book, made.store, "--subset", "small.safetensors", "--json")
     found = answer(bowsaw(*words))
     assert (found["kept"], found["move_size"]) == ([2, 5, 9], 3)
     assert (found["part"], found["n_bags"], found["n_descriptors"]) == ("all", 432, 6912)

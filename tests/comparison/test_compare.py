@@ -234,6 +234,25 @@ def test_a_given_codebook_is_measured_and_checked_for_leaks(tmp_path):
         bs.evaluate(images, codebook=book, n_splits=2)
 
 
+@pytest.mark.parametrize("how", [{"perplexity": 2.0}, {"sharpness": "auto"}])
+def test_methods_share_the_sharpness_that_the_full_codebook_has(tmp_path, how):
+    options = {"methods": ["random", "annealing"], "n_words": 8, "sizes": [3], "coding": "soft"}
+    images = toys()
+    run = bs.compare(images, tmp_path / "run", **options, n_splits=2, n_jobs=1, **how)
+    for index in (0, 1):
+        cells = run.select(split=index)
+        split = Experiment(tmp_path, {"toys": images}, {}, 0, 40.0).split("toys", index)
+        coder = bs.BagOfWords(
+            split.codebook(8), coding="soft", random_state=split.split.seed_for("coding"), **how
+        )
+        coder.fit(split.train_bags, split.train_labels)
+        assert {cell["sharpness"] for cell in cells} == {coder.sharpness_}
+        assert len(cells) == 3
+    with pytest.raises(ParameterError, match="perplexity must be"):
+        bs.compare(images, tmp_path / "other", **options, perplexity=0.0)
+    assert not (tmp_path / "other").exists()
+
+
 def test_sharpness_can_be_chosen_per_split_and_training_images_serve_for_codebooks():
     run = bs.evaluate(toys(), n_words=8, n_splits=2, coding="soft", perplexity=2.0, n_jobs=1)
     assert len({cell["sharpness"] for cell in run.cells}) == 2

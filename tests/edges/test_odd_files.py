@@ -49,7 +49,7 @@ if sys.platform != "win32":
             "inspect pipe.safetensors",
             "encode book.safetensors pipes.store -o x.npz",
             "convert pipe.mat x.npy",
-            "predict book.safetensors pipe.safetensors images/brick/000.png",
+            "predict book.safetensors images/brick/000.png --classifier pipe.safetensors",
             "report pipes",
             "evaluate a.store --words 4 --splits 1 -o pipe.json",
             "extract pipe -o x.store",

@@ -45,7 +45,7 @@ _PRUNE = "prune BOOK STORE -o out.safetensors"
 _COMPARE = "--words 6 --sizes 3 --methods coverage,random --splits 2 -o out"
 _SOFT, _OTHER = "--coding soft", "--sharpness 20"
 COMMANDS = {
-    "extract": Command("extract IMAGES SPLIT -o out.store", "out.store", "--step 16"),
+    "extract": Command("extract IMAGES SPLIT -o out.store", "out.store", "--patch-step 16"),
     "train": Command(
         "train STORE --words 12 --tol 0 --max-iter 8 -o out.safetensors",
         "out.safetensors",
@@ -61,7 +61,7 @@ COMMANDS = {
     "prune: elimination": Command(
         f"{_PRUNE} --method elimination --keep 4", "out.safetensors", "--score presence"
     ),
-    "prune: --max-loss": Command(f"{_PRUNE} --max-loss 0.5", "out.safetensors", "--refine 3"),
+    "prune: --max-loss": Command(f"{_PRUNE} --max-loss 0.5", "out.safetensors", "--steps 3"),
     "prune: --max-bytes": Command(
         f"{_PRUNE} --method coverage --max-bytes 5k",
         "out.safetensors",
@@ -75,9 +75,9 @@ COMMANDS = {
         resumes=False,
     ),
     "evaluate": Command(f"evaluate STORE --words 6 --splits 2 {_SOFT} -o out", "out", _OTHER),
-    "compare": Command(f"compare STORE {_COMPARE} {_SOFT} --workers 1", "out", _OTHER),
-    "compare: images": Command(f"compare IMAGES {_COMPARE} SPLIT --workers 1", "out", "--seed 1"),
-    "compare: two workers": Command(f"compare STORE {_COMPARE} {_SOFT} --workers 2", "out", _OTHER),
+    "compare": Command(f"compare STORE {_COMPARE} {_SOFT}", "out", _OTHER),
+    "compare: images": Command(f"compare IMAGES {_COMPARE} SPLIT", "out", "--seed 1"),
+    "compare: two workers": Command(f"compare STORE {_COMPARE} {_SOFT} -j 2", "out", _OTHER),
     "report": Command("report RUN -o out.html", "out.html", resumes=False),
     "report: in place": Command("report run", "run/index.html", resumes=False, copies=True),
     **{
@@ -106,6 +106,5 @@ def words_of(command: Command, given: Given) -> list[str]:
     words: list[str] = []
     for word in command.words.split():
         words += SPLIT if word == "SPLIT" else [str(values.get(word, word))]
-    takes_jobs = words[0] not in ("report", "convert", "export")
-    jobs = "2" if "two" in command.words or "--workers 2" in command.words else "1"
-    return [*words, *(["-j", jobs] if takes_jobs else [])]
+    takes_jobs = words[0] not in ("report", "convert", "export") and "-j" not in words
+    return [*words, *(["-j", "1"] if takes_jobs else [])]

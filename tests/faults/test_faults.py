@@ -296,7 +296,7 @@ def always(command: Command) -> bool:
 
 def counts(command: Command) -> bool:
     # The order of the calls of two workers is random, and the one that it meets may be a worker.
-    return "--workers 2" not in command.words
+    return "-j 2" not in command.words
 
 
 def resumes(command: Command) -> bool:

@@ -79,7 +79,7 @@ def predict(codebook: Path, model: Path, image: Path) -> dict[str, Any]:
 
 def compare(images: Path, folder: Path, n_words: int, sizes: list[int], methods: list[str]) -> None:
     how = ("--methods", ",".join(methods), "--sizes", ",".join(map(str, sizes)), "--splits", 2)
-    run("compare", images, *how, "--words", n_words, *SPLIT, "-j", 2, "--workers", 1, "-o", folder)
+    run("compare", images, *how, "--words", n_words, *SPLIT, "-j", 1, "-o", folder)
 
 
 def cells(folder: Path) -> dict[str, Any]:

@@ -226,7 +226,7 @@ def test_soft_weights_are_on_disk_and_go_with_a_killed_process(tmp_path, monkeyp
 
 
 CHOSEN = ("--keep", 4, "--method", "random")
-COMPARED = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1, "--workers", 1)
+COMPARED = ("--words", 12, "--sizes", 4, "--methods", "random", "--splits", 1)
 
 
 def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp_path):
@@ -261,17 +261,17 @@ def test_a_class_without_a_usable_image_is_left_out_everywhere(bowsaw, made, tmp
 
 UNUSED = """
 extract {images} -o x.store --scheduler tcp://127.0.0.1:9 {{}} | -j 1; --jobs=1
-prune {book} {store} -o x.safetensors --keep 2 {{}}       | --refine 3; --score relevance
+prune {book} {store} -o x.safetensors --keep 2 {{}}       | --score relevance
 prune {book} {store} -o x.safetensors --keep 2 {{}}       | --sharpness 3; --perplexity 3
-prune {book} {store} -o x.safetensors --max-loss 0.1 {{}} | --method random; --steps 3; --folds 1
+prune {book} {store} -o x.safetensors --max-loss 0.1 {{}} | --method random; --folds 1
 fit {book} {store} -o x.safetensors {{}}                  | --sharpness auto; --perplexity 3
 split {store} {{}}                                        | --seed 1; --seed=1
 encode {book} {store} -o x.npz --scheduler localhost:9 {{}} | -j1
 whatif {book} {store} --keep 2 {{}}                       | --sharpness 9; --perplexity 2
 evaluate {store} --codebook {book} {{}}                   | --words 5; --splits 2; --overwrite
 evaluate {store} --json {{}}                              | --confusion; --sharpness 3
-export {book} -o x.onnx {{}}                              | --type uint8; --name a; --sharpness 3
-export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --sharpness 3
+export {book} -o x.onnx {{}}                              | --word-dtype uint8; --name a
+export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --store s; --perplexity 3
 compare {store} -o run {{}}                               | --sharpness 3; --preset caltech10
 compare {store} -o run {{}}                               | --no-pixels; --split auto; --seed 1
 convert {book} x.npy {{}}                                 | --variable a; --layout rows; --scale 2

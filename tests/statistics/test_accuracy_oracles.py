@@ -136,7 +136,7 @@ def test_evaluate(bowsaw, truth):
 
 
 def test_compare(bowsaw, truth):
-    how = ("--words", 40, "--sizes", 8, "--methods", "annealing", "--workers", 1)
+    how = ("--words", 40, "--sizes", 8, "--methods", "annealing", "-j", 1)
     output = bowsaw("compare", "s.store", *how, "--splits", N_SPLITS, "-o", "run")
     (row,) = [line for line in output.splitlines() if line.startswith("annealing")]
     books = sorted(Path("run/codebooks").rglob("*annealing-8.safetensors"))

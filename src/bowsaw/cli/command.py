@@ -41,11 +41,6 @@ class Command:
         # Rich cuts and folds at the width of a console; columns of numbers are cut here instead.
         self._out.width = self._err.width = _NO_LIMIT
 
-    def status(self, text: str) -> None:
-        """Print one line about what was done, unless quiet."""
-        if not self.quiet:
-            self.result(text)
-
     def result(self, text: str = "") -> None:
         """Print one line of the result."""
         self._out.print(printable(text, self._out.encoding))

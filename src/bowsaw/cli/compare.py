@@ -20,7 +20,7 @@ from rich.text import Text
 from bowsaw.checkpoint import make_folder
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command, printable
-from bowsaw.cli.extract import image_folder
+from bowsaw.cli.extract import add_preset, image_folder
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.compare import Step, compare, plan
 from bowsaw.comparison.methods import DEFAULT, METHODS
@@ -28,7 +28,6 @@ from bowsaw.comparison.records import Cell, Run, margin_of
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import DataError
 from bowsaw.formatting import format_count, format_seconds
-from bowsaw.images.folder import PRESETS
 from bowsaw.images.split import auto_sizes
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import color_system, live_display
@@ -42,7 +41,7 @@ EXAMPLE = (
 )
 AFTER_INTERRUPT = "Finished cells are kept; run the same command again to continue."
 MAX_WORKERS = 8
-"""Processes unless more are asked for: each has memory of its own."""
+"""Processes at most: each has memory of its own."""
 
 Panel = tuple[str, str, int]  # set, coding, full words
 
@@ -54,40 +53,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help=text)
     integers, names = opt.comma_list(opt.int_from(1)), opt.comma_list(str)
     for flag, name, kind, values, text in (
-        ("--words", "n_words", integers, [opt.default(compare, "n_words")], "full codebooks"),
-        ("--sizes", "sizes", integers, opt.default(compare, "sizes"), "how many words to keep"),
-        ("--coding", "coding", names, [opt.default(compare, "coding")], "hard, soft or both"),
+        (
+            "--words",
+            "n_words",
+            integers,
+            [opt.default(compare, "n_words")],
+            "words of full codebooks",
+        ),
+        ("--sizes", "sizes", integers, opt.default(compare, "sizes"), "words to keep"),
         ("--methods", "methods", names, DEFAULT, f"among {', '.join(METHODS)}; full always is"),
     ):
         opt.add(parser, flag, kind, text, ",".join(map(str, values)), dest=name, metavar="A,B")
-    opt.add_from(
-        parser,
-        compare,
-        ("--splits", "n_splits", opt.int_from(1), "number of random splits"),
-        ("--sharpness", "sharpness", opt.number, "of soft coding"),
-    )
-    opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
-    text = "keep no patch and no image in the page; words are drawn as glyphs"
-    opt.add(parser, "--no-pixels", bool, text)
-    text = (
-        "processes that share the threads and measure cells in parallel; any number gives the same "
-        f"records (default: one per thread, at most {MAX_WORKERS})"
-    )
-    opt.add(parser, "--workers", opt.int_from(1), text)
+    splits = ("--splits", "n_splits", opt.int_from(1), "random splits")
+    opt.add_from(parser, compare, splits)
     opt.add_overwrite(parser)
     opt.add_jobs(parser, compare)
     opt.add_sizes(parser, "auto; a store has its own")
+    opt.add_coding(parser, "the training images of each split", several=True)
+    text = "keep no patch and no image in the page; words are drawn as glyphs"
+    opt.add(opt.advanced(parser), "--no-pixels", bool, text)
+    add_preset(parser)
 
 
 def run(command: Command) -> None:
     options = command.options
-    names = ("n_words", "sizes", "coding", "methods", "n_splits", "sharpness")
-    settings = {name: getattr(options, name) for name in names}
+    names = ("n_words", "sizes", "methods", "n_splits")
+    settings = {**{name: getattr(options, name) for name in names}, **opt.coding_of(options)}
     # Wrong settings are refused before images are read.
     plan([], **settings)
-    if "soft" not in options.coding:
-        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
-        opt.refuse_options(options, ("sharpness",), reason)
     collection = _read_collection(command)
     folder = Path(options.output)
     watcher = Watcher(command)
@@ -98,7 +91,7 @@ def run(command: Command) -> None:
             seed=options.seed or 0,
             raw=None,
             n_jobs=options.jobs,
-            n_workers=options.workers or min(effective_jobs(options.jobs), MAX_WORKERS),
+            n_workers=min(effective_jobs(options.jobs), MAX_WORKERS),
             overwrite=options.overwrite,
             command=shlex.join(["bowsaw", *options.typed]),
             on_cell=watcher,
@@ -112,8 +105,8 @@ def run(command: Command) -> None:
         )
     page = write_page(folder)
     print_tables(command, result)
-    command.status("")
-    command.status(
+    command.result()
+    command.result(
         f"{format_count(len(result.cells), 'cell')} in {folder}; the page: {page}; the descriptors "
         f"and codebooks in {folder / 'work'} may be deleted"
     )

@@ -41,7 +41,7 @@ def run(command: Command) -> None:
     book = load(source, variable=options.variable, layout=options.layout, scale=options.scale)
     save(book, target)
     lost = lost_in(book, target)
-    command.status(
+    command.result(
         f"{target}: {format_count(book.n_words, 'word')} of {book.n_dims} dimensions "
         f"({format_bytes(target.stat().st_size)}) from {source} ({_source_text(book)}); "
         + (f"not kept: {', '.join(lost)}" if lost else "nothing is lost")

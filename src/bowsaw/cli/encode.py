@@ -73,7 +73,7 @@ def run(command: Command) -> None:
             words=book.ids,
             metadata=metadata,
         )
-    command.status(
+    command.result(
         f"{options.output}: {format_count(len(rows), 'histogram')} of "
         f"{format_count(book.n_words, 'word')} ({format_bytes(4 * len(rows) * book.n_words)}), "
         f"{opt.coding_text(coder)}, {format_seconds(time.perf_counter() - begin)}"

@@ -94,8 +94,8 @@ def run(command: Command) -> None:
     _print_accuracies(command, result, where)
     _print_classes(command, result, where)
     if page is not None:
-        command.status("")
-        command.status(f"records in {options.output}; the page: {page}")
+        command.result()
+        command.result(f"records in {options.output}; the page: {page}")
 
 
 def _print_accuracies(command: Command, run: Run, where: dict[str, Any]) -> None:

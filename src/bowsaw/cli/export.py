@@ -18,7 +18,6 @@ from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count
 
 EXAMPLE = "bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx"
-_TYPES = {"float": "float32", **{name: name for name in WORDS}}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "codebook", output=output)
     text = "made by bowsaw fit with this codebook; brings its coding (default: histograms only)"
     opt.add(parser, "--classifier", None, text)
-    text = "the type of the descriptors that go in, always in the codebook's unit"
-    opt.add_from(parser, write_onnx, ("--descriptors", "descriptors", DESCRIPTORS, text))
+    text = "type of the descriptors that go in, always in the codebook's unit"
+    opt.add_from(parser, write_onnx, ("--dtype", "descriptors", DESCRIPTORS, text))
     words, name = (opt.default(write_c_header, option) for option in ("words", "name"))
-    text = "how a C header stores words; 8 bits move them a little, and the header says how far"
-    opt.add(parser, "--type", tuple(_TYPES), f"{text} (default: {words})")
+    text = "type of the words in a C header: 8 bits move them a little, and the header says how far"
+    opt.add(parser, "--word-dtype", WORDS, f"{text} (default: {words})")
     text = "prefix of all names in a C header, so that several fit into one program"
     opt.add(parser, "--name", opt.identifier, f"{text} (default: {name})", metavar="NAME")
-    group = parser.add_argument_group("coding", "Without a classifier:")
-    hard, sharpness = (opt.default(BagOfWords, option) for option in ("coding", "sharpness"))
-    opt.add(group, "--coding", ("hard", "soft"), f"{opt.CODING} (default: {hard})")
-    opt.add(group, "--sharpness", opt.number, f"of soft coding (default: {sharpness:g})")
+    opt.add_coding(parser, "the part train of --store")
+    text = "images to choose the sharpness by, for --sharpness auto and --perplexity"
+    opt.add(opt.advanced(parser), "--store", None, text, metavar="STORE")
 
 
 def run(command: Command) -> None:
@@ -51,7 +49,7 @@ def run(command: Command) -> None:
     )
     if suffix != ".h":
         reason = "it is for C headers (.h), and the output is a graph. Leave it out"
-        opt.refuse_options(options, ("type", "name"), reason)
+        opt.refuse_options(options, ("word_dtype", "name"), reason)
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
@@ -59,19 +57,21 @@ def run(command: Command) -> None:
             f"a sharpness counts in unit-norm units, and the scale of {options.codebook} is "
             'unknown. Set it with "bowsaw convert --scale", or choose hard coding.'
         )
-    coder, model = BagOfWords(book, **coding), None
+    coder, model = BagOfWords(book, random_state=0, n_jobs=-1, **coding), None
     if options.classifier:
         coder, model = as_recogniser(book, load_classifier(options.classifier))
+    if options.store:
+        opt.learn_sharpness(coder, opt.open_store(options.store))
     # A wrong sharpness is refused as everywhere.
     coder.transform([])
     if suffix == ".onnx":
         write_onnx(coder, options.output, model, descriptors=options.descriptors)
     else:
         more: dict[str, Any] = {} if options.name is None else {"name": options.name}
-        more["words"] = _TYPES[options.type or opt.default(write_c_header, "words")]
+        more["words"] = options.word_dtype or opt.default(write_c_header, "words")
         write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
     classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
-    command.status(
+    command.result(
         f"{options.output}: {format_count(book.n_words, 'word')} of "
         f"{format_count(book.n_dims, 'dimension')}, {opt.coding_text(coder)}{classes} "
         f"({format_bytes(Path(options.output).stat().st_size)}); takes {options.descriptors} "
@@ -87,9 +87,14 @@ def run(command: Command) -> None:
 def _coding(options: argparse.Namespace) -> dict[str, Any]:
     if options.classifier:
         reason = "the classifier brings the coding that it was fitted to. Leave one of them out"
-        opt.refuse_options(options, ("coding", "sharpness"), reason)
-    if options.coding != "soft":
-        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
-        opt.refuse_options(options, ("sharpness",), reason)
-    found = {name: getattr(options, name) for name in ("coding", "sharpness")}
-    return {name: value for name, value in found.items() if value is not None}
+        opt.refuse_options(options, ("coding", "sharpness", "perplexity", "store"), reason)
+        return {}
+    found = opt.coding_of(options)
+    if opt.learns_sharpness(options) and not options.store:
+        raise ParameterError(
+            "--sharpness auto and --perplexity choose the sharpness by images, and export has "
+            "none. Add --store STORE, or give a number as --sharpness."
+        )
+    if not opt.learns_sharpness(options):
+        opt.refuse_options(options, ("store",), "the sharpness is a number. Leave it out")
+    return found

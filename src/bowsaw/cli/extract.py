@@ -23,28 +23,43 @@ _PURPOSES = {"codebook": "images for the codebook", "train": "to train", "test":
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "images", output="the store to make, a folder")
     opt.add_sizes(parser, "auto, or the split that the store has")
-    opt.add(parser, "--preset", tuple(sorted(PRESETS)), "a known collection: selects its classes")
-    opt.add(parser, "--strict", bool, "stop at a file that cannot be used")
     opt.add(parser, "--overwrite", bool, "replace a store made with other parameters")
     opt.add_jobs(parser, extract, scheduler=True)
     add_dense_sift(parser)
+    add_preset(parser)
+    text = "stop at a file that cannot be used, instead of setting it aside"
+    opt.add(opt.advanced(parser), "--strict", bool, text)
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    """Add ``--preset``."""
+    text = "select the classes of a known collection: the 10 largest of Caltech-101"
+    opt.add(opt.advanced(parser), "--preset", tuple(sorted(PRESETS)), text)
 
 
 def add_dense_sift(parser: argparse.ArgumentParser) -> None:
+    """Add the parameters of dense SIFT."""
     integer = opt.int_from(1)
     opt.add_from(
         parser.add_argument_group("dense SIFT"),
         DenseSift,
         ("--patch", "patch", integer, "side of a patch in pixels"),
-        ("--step", "step", integer, "distance between patches in pixels"),
+        ("--patch-step", "step", integer, "pixels between patches; fewer: more descriptors"),
         ("--max-side", "max_side", integer, "larger images are scaled to this longest side"),
-        ("--min-contrast", "min_contrast", opt.number, "below, patches are not amplified"),
-        ("--max-pixels", "max_pixels", integer, "files that claim more are set aside"),
-        ("--dtype", "dtype", ("uint8", "float32"), "how descriptors are stored"),
+    )
+    contrast = "patches of less contrast stay weak, so that flat areas are no noise; 0: none does"
+    dtype = "type of the descriptors; float32 takes 4 times the space of uint8"
+    opt.add_from(
+        opt.advanced(parser),
+        DenseSift,
+        ("--min-contrast", "min_contrast", opt.number, contrast),
+        ("--max-pixels", "max_pixels", integer, "a file that claims more pixels is set aside"),
+        ("--dtype", "dtype", ("uint8", "float32"), dtype),
     )
 
 
 def dense_sift_of(options: argparse.Namespace) -> DenseSift:
+    """Return the descriptor that the options name."""
     names = ("patch", "step", "max_side", "min_contrast", "dtype", "max_pixels")
     return DenseSift(**{name: getattr(options, name) for name in names})
 
@@ -80,29 +95,33 @@ def run(command: Command) -> None:
         parallel=options.scheduler,
         verbose=not command.quiet,
     )
+    if not store.n_usable:
+        path, reason = store.set_aside[0]
+        raise DataError(
+            f"none of the files in {options.images} could be used ({store.n_images:,} in all, such "
+            f"as {path}: {reason}). Give other images."
+        )
     bags = store.bags
     size = bags.n_descriptors * bags.n_dims * bags.dtype.itemsize
     classes = format_count(len(store.classes), "class", "classes")
-    command.status(
+    command.result(
         f"{options.output}: {format_count(store.n_usable, 'image')} in {classes}, "
         f"{format_count(bags.n_descriptors, 'descriptor')} ({format_bytes(size)}), "
         f"{format_seconds(time.perf_counter() - begin)}"
     )
     report_set_aside(command, store)
     _report_copies(command, store)
-    if not store.n_usable:
-        raise DataError(f"none of the files in {options.images} could be used. Give other images.")
     _report_split(command, store)
 
 
 def report_set_aside(command: Command, store: Store) -> None:
     found = store.set_aside
     if found:
-        command.status(f"set aside, {len(found):,} of {format_count(store.n_images, 'file')}:")
+        command.result(f"set aside, {len(found):,} of {format_count(store.n_images, 'file')}:")
         for path, reason in found[:_MAX_LISTED]:
-            command.status(f"  {path}: {reason}")
+            command.result(f"  {path}: {reason}")
         if len(found) > _MAX_LISTED:
-            command.status(f"  and {len(found) - _MAX_LISTED:,} more: bowsaw inspect {store.path}")
+            command.result(f"  and {len(found) - _MAX_LISTED:,} more: bowsaw inspect {store.path}")
 
 
 def _report_copies(command: Command, store: Store) -> None:
@@ -114,7 +133,7 @@ def _report_copies(command: Command, store: Store) -> None:
         many = "" if len(split) == len(found) else f"{len(split):,} of them "
         among = f", {many}in several classes" if split else ""
         example = " and ".join((split or found)[0][:2])
-        command.status(
+        command.result(
             f"more than once: {format_count(len(found), 'image')}{among}, such as {example}; a "
             "split may train on one and test on another"
         )
@@ -124,8 +143,8 @@ def _report_split(command: Command, store: Store) -> None:
     """Report the split that is kept with the store, and suggest an evaluation."""
     split = store.split
     if split is None:
-        command.status("no split: a class has fewer than 3 images, so that commands use all images")
+        command.result("no split: a class has fewer than 3 images, so that commands use all images")
         return
     sizes = [f"{len(split.part(name)):,} {to}" for name, to in _PURPOSES.items()]
-    command.status(f"split {split.sizes}, seed {split.seed}: {', '.join(sizes)}")
+    command.result(f"split {split.sizes}, seed {split.seed}: {', '.join(sizes)}")
     command.hint(f"next: bowsaw evaluate {shlex.quote(command.options.output)}")

@@ -38,10 +38,13 @@ EXAMPLE = "bowsaw fit small.safetensors scenes.store -o model.safetensors"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "codebook", "store", output="the classifier to write (.safetensors)")
-    text = "what is done to each entry of a histogram: its square root, or nothing"
-    C = "penalty of an error: a number, or auto (on part codebook with --part train, or by folds)"
+    text = "sqrt: square roots of the histogram, so that frequent words weigh less; raw: as it is"
+    C = (
+        "how much errors on training images count: larger fits them more closely; auto takes the "
+        "best of a grid, on part codebook or by folds"
+    )
     opt.add_from(
-        parser,
+        opt.advanced(parser),
         HistogramClassifier,
         ("--mapping", "mapping", MAPPINGS, text),
         ("--C", "C", opt.number_or_auto, C),
@@ -96,7 +99,7 @@ def run(command: Command) -> None:
             "version": __version__,
         }
         save_classifier(classifier, options.output, coder, provenance=provenance)
-    command.status(
+    command.result(
         f"{options.output}: {format_count(len(classifier.classes_), 'class', 'classes')} from "
         f"{format_count(len(rows), 'image')}, {format_count(book.n_words, 'word')}, "
         f"{opt.coding_text(coder)}, C {classifier.C_:g}, "
@@ -104,12 +107,12 @@ def run(command: Command) -> None:
     )
     if accuracy is not None:
         how = {"part codebook": "chosen on part codebook", None: "as given"}
-        command.status(
+        command.result(
             f"accuracy: {accuracy[0]:.4f} ± {accuracy[1]:.4f} (95 % interval), mean per class, by "
             f"folds of these images; C {how.get(provenance['C_chosen_on'], 'chosen in each fold')}"
         )
     else:
-        command.status(
+        command.result(
             f"accuracy: not shown, {unknown}. {_true_accuracy(book, store, coder, options)}"
         )
     files = shlex.join([options.codebook, "--classifier", options.output])

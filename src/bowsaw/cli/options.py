@@ -164,7 +164,7 @@ def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") ->
 def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = False) -> None:
     """Add ``-j`` with the default of ``function``, and ``--scheduler`` where it can be used."""
     value = default(function, "n_jobs")
-    add(parser, "-j --jobs", threads, "threads, -1 for every core; the result is the same", value)
+    add(parser, "-j --jobs", threads, "cores to use, -1 for all; the result is the same", value)
     if scheduler:
         text = (
             "run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; they must see "
@@ -329,10 +329,20 @@ def train_command(book: Codebook, options: argparse.Namespace) -> str:
     return shlex.join(["bowsaw", "train", options.store, "--words", str(n_words), "-o", output])
 
 
-def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part train") -> None:
-    """Add coding, sharpness and perplexity with the defaults of ``BagOfWords``."""
+def add_coding(
+    parser: argparse.ArgumentParser, learned_on: str = "the part train", several: bool = False
+) -> None:
+    """Add coding, sharpness and perplexity with the defaults of ``BagOfWords``.
+
+    ``learned_on`` names the images that choose a sharpness; ``several`` allows a list of codings.
+    """
     group = parser.add_argument_group("coding")
-    add(group, "--coding", ("hard", "soft"), CODING, default(BagOfWords, "coding"))
+    usual = default(BagOfWords, "coding")
+    if several:
+        text = f"hard, soft or both, with a comma between. {CODING}"
+        add(group, "--coding", comma_list(str), text, usual, metavar="A,B")
+    else:
+        add(group, "--coding", ("hard", "soft"), CODING, usual)
     text = (
         f"of soft coding: a number, or auto to choose it by the labels of {learned_on} "
         f"(default: {default(BagOfWords, 'sharpness'):g})"
@@ -344,7 +354,7 @@ def add_coding(parser: argparse.ArgumentParser, learned_on: str = "the part trai
 
 def coding_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of coding that were given; refuse those that exclude each other."""
-    if options.coding == "hard":
+    if "soft" not in options.coding:
         refuse_options(
             options,
             ("sharpness", "perplexity"),

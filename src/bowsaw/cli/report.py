@@ -27,7 +27,6 @@ def run(command: Command) -> None:
     found = read_run(options.run)
     check_output(options.output or str(Path(options.run) / "index.html"), ".html", "page")
     page = write_page(options.run, options.output)
-    if not command.quiet:
-        print_tables(command, found)
-        command.status("")
-    command.status(f"{page}: {format_bytes(Path(page).stat().st_size)}")
+    print_tables(command, found)
+    command.result()
+    command.result(f"{page}: {format_bytes(Path(page).stat().st_size)}")

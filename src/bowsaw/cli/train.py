@@ -18,16 +18,19 @@ EXAMPLE = "bowsaw train scenes.store --words 1000 -o book.safetensors"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "store", output="the codebook to write (.safetensors)")
-    opt.add_from(
-        parser,
-        KMeansCodebook,
-        ("--words", "n_words", opt.int_from(1), "number of words"),
-        ("--max-iter", "max_iter", opt.int_from(1), "most iterations of k-means"),
-        ("--tol", "tol", opt.number, "stop when the objective falls by less than this fraction"),
-        ("--sample", "sample", opt.int_from(1), "learn from N random descriptors, not from all"),
-    )
+    words = ("--words", "n_words", opt.int_from(1), "words of the full codebook")
+    opt.add_from(parser, KMeansCodebook, words)
     opt.add_overwrite(parser)
     opt.add_jobs(parser, KMeansCodebook, scheduler=True)
+    text = "stop when an iteration improves the fit by less than this fraction; larger is quicker"
+    sample = "learn from N random descriptors: quicker, slightly worse words (default: all)"
+    opt.add_from(
+        opt.advanced(parser),
+        KMeansCodebook,
+        ("--sample", "sample", opt.int_from(1), sample),
+        ("--max-iter", "max_iter", opt.int_from(1), "iterations of k-means at most"),
+        ("--tol", "tol", opt.number, text),
+    )
     opt.add_seed(opt.advanced(parser), "k-means")
     opt.add_part(parser, "codebook, or train if that is empty")
 
@@ -57,7 +60,7 @@ def run(command: Command) -> None:
         trained.set_params(checkpoint=checkpoint).fit(bags)
         book = trained.codebook_.with_provenance(**about)
         save(book, options.output)
-    command.status(
+    command.result(
         f"{options.output}: {format_count(book.n_words, 'word')} of {book.n_dims} dimensions, mean "
         f"squared distance {trained.objective_:.4f} after "
         f"{format_count(trained.n_iter_, 'iteration')}, "

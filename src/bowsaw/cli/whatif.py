@@ -24,22 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "codebook", "store")
     kept = parser.add_mutually_exclusive_group(required=True)
     opt.add(kept, "--keep", opt.int_from(1), "keep N random words")
-    opt.add(kept, "--kept", None, "keep the words of this codebook, pruned from CODEBOOK")
+    opt.add(kept, "--subset", None, "keep the words of this codebook, pruned from CODEBOOK")
     names = "; ".join(f"{coding} coding: {', '.join(TRANSFERS[coding])}" for coding in TRANSFERS)
-    text = f"ways of inferring, between commas, or {ALL}. {names}"
+    text = f"ways to infer the histograms of the kept words, between commas, or {ALL}. {names}"
     value = opt.default(whatif, "transfer")
     opt.add(parser, "--transfer", opt.comma_list(str), text, value, metavar="NAME")
-    opt.add_from(
-        parser,
-        Survey,
-        ("--move", "move_size", opt.int_from(1), "words that a timed move replaces, at most"),
-        ("--moves", "n_moves", opt.int_from(1), "timed moves of each way; the median is shown"),
-        ("--sample", "sample", opt.int_from(1), "images that are re-encoded to measure the error"),
-    )
     opt.add(parser, "--json", bool, "print JSON instead of a table")
     opt.add_jobs(parser, Survey)
     opt.add_coding(parser)
-    opt.add_seed(opt.advanced(parser), "the random words and moves")
+    opt.add_from(
+        opt.advanced(parser),
+        Survey,
+        ("--swap", "move_size", opt.int_from(1), "words that a timed swap replaces, at most"),
+        ("--repeats", "n_moves", opt.int_from(1), "timed swaps of each way; the median is shown"),
+        ("--checked", "sample", opt.int_from(1), "images re-encoded to measure the error"),
+    )
+    opt.add_seed(opt.advanced(parser), "the random words and swaps")
     opt.add_part(parser, "all")
 
 
@@ -79,9 +79,9 @@ def run(command: Command) -> None:
 
 def _kept_words(book: Codebook, options: argparse.Namespace, seed: int) -> NDArray[np.int64]:
     """Return the ids of the words to keep."""
-    if options.kept is None:
+    if options.subset is None:
         return draw_words(book, options.keep, seed)
-    small = load(options.kept)
+    small = load(options.subset)
     unknown = np.setdiff1d(small.ids, book.ids)
     reason = ""
     if len(unknown):
@@ -92,8 +92,8 @@ def _kept_words(book: Codebook, options: argparse.Namespace, seed: int) -> NDArr
         reason = "its words have other values"
     if reason:
         raise MismatchError(
-            f"{options.kept} was not pruned from {options.codebook}: {reason}. Give a codebook of "
-            "some of its words, or --keep N."
+            f"{options.subset} was not pruned from {options.codebook}: {reason}. Give a codebook "
+            "of some of its words, or --keep N."
         )
     return small.ids
 
@@ -119,7 +119,7 @@ def _row(survey: Survey, row: Measurement) -> dict[str, str]:
         "verdict": _verdict(row),
         "build": row.build_seconds is not None and format_seconds(row.build_seconds),
         "memory": row.n_bytes is not None and format_bytes(row.n_bytes),
-        "a move": row.move_seconds and f"{_short(1000 * row.move_seconds)} ms",
+        "a swap": row.move_seconds and f"{_short(1000 * row.move_seconds)} ms",
         "re-encoding": recode and f"{_short(1000 * recode)} ms",
         "speed-up": (ratio := survey.speed_up(row)) and f"{_short(ratio)} x",
     }
@@ -156,6 +156,6 @@ def _legend(survey: Survey) -> list[tuple[str, str]]:
         )
         words = f"{survey.move_size:,} of {format_count(len(survey.kept), 'kept word')}"
         images = format_count(survey.n_bags, "image")
-        lines["a move"] = f"replacing {words} in the histograms of {images}"
-        lines["speed-up"] = "the time to re-encode these images, divided by the time of a move"
+        lines["a swap"] = f"replacing {words} in the histograms of {images}"
+        lines["speed-up"] = "the time to re-encode these images, divided by the time of a swap"
     return [*lines.items(), *((row.way.name, row.refusal) for row in survey.rows if row.refusal)]

@@ -198,6 +198,7 @@ class SplitRun:
             self._full: _Coded | None = None
             self._shared: SharedCodes | None = None
             self._trees: dict[str, tuple[Any, float, int | None]] = {}
+            self._sharpness = self._panel_sharpness(key)
         chosen = self._choose(key)
         coded = self._code(key, chosen)
         begin = time.perf_counter()
@@ -254,6 +255,21 @@ class SplitRun:
         }
         return cast(Cell, cell)
 
+    def _panel_sharpness(self, key: Key) -> float:
+        """Return the sharpness of a panel: the given one, or that of its full codebook."""
+        run = self.experiment
+        if key.coding == "hard" or (run.perplexity is None and run.sharpness != "auto"):
+            return 40.0 if run.sharpness == "auto" else float(run.sharpness)
+        coder = BagOfWords(
+            run.codebook if key.method == GIVEN else self.codebook(key.full_words),
+            coding="soft",
+            sharpness=run.sharpness,
+            perplexity=run.perplexity,
+            random_state=self.split.seed_for("coding"),
+            n_jobs=run.n_jobs,
+        )
+        return float(coder.fit(self.train_bags, self.train_labels).sharpness_in_use())
+
     def _choose(self, key: Key) -> _Chosen:
         """Let a method choose its words."""
         run, template = self.experiment, self.experiment.methods[key.method].estimator
@@ -271,7 +287,7 @@ class SplitRun:
             codebook=self.codebook(key.full_words),
             n_kept=key.size,
             coding=key.coding,
-            sharpness=run.sharpness,
+            sharpness=self._sharpness,
             random_state=self.split.seed_for("selection"),
             n_jobs=run.n_jobs,
         )
@@ -301,7 +317,7 @@ class SplitRun:
             # Soft weights beyond the limit go to a file, which is slower.
             limit = max(2 << 30, (memory_bytes() or 0) * 3 // (5 * run.n_workers))
             self._shared = SharedCodes(self.codebook(key.full_words), self.train_bags, limit)
-            self._shared.histograms(key.coding, run.sharpness, run.n_jobs)  # type: ignore[arg-type]
+            self._shared.histograms(key.coding, self._sharpness, run.n_jobs)  # type: ignore[arg-type]
         return self._shared
 
     def _code(self, key: Key, chosen: _Chosen) -> _Coded:
@@ -322,11 +338,9 @@ class SplitRun:
         coder = BagOfWords(
             book,
             coding=key.coding,  # type: ignore[arg-type]
-            sharpness=run.sharpness,
-            perplexity=run.perplexity,
-            random_state=self.split.seed_for("coding"),
+            sharpness=self._sharpness,
             n_jobs=run.n_jobs,
-        ).fit(self.train_bags, self.train_labels)
+        )
         begin = time.perf_counter()
         parts = []
         for rows in (self.split.train, self.split.codebook, self.split.test):
@@ -336,7 +350,7 @@ class SplitRun:
                 out[some] = coder.transform(self.collection.bags[rows[some]])
             parts.append(out)
         code_ms = 1000 * (time.perf_counter() - begin) / max(sum(map(len, parts)), 1)
-        sharpness = float(coder.sharpness_in_use()) if key.coding == "soft" else None
+        sharpness = self._sharpness if key.coding == "soft" else None
         return _Coded(parts[0], parts[1], parts[2], code_ms, sharpness)
 
     def _classify(self, name: Mapped, coded: _Coded) -> tuple[Outcome, NDArray[np.int64]]:

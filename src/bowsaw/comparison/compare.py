@@ -38,7 +38,6 @@ from bowsaw._version import __version__
 from bowsaw.checkpoint import JsonLines, exclusive, first_difference, make_folder
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
-from bowsaw.coding.soft import check_sharpness
 from bowsaw.comparison.cell import Experiment, memory_bytes
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import (
@@ -95,7 +94,8 @@ def compare(
     coding: str | Sequence[str] = "hard",
     n_splits: int = 5,
     seed: int | None = None,
-    sharpness: float = 40.0,
+    sharpness: float | Literal["auto"] = 40.0,
+    perplexity: float | None = None,
     raw: Sequence[str] | None = (),
     kmeans: Mapping[str, Any] | None = None,
     n_jobs: int | None = -1,
@@ -129,8 +129,11 @@ def compare(
     seed : int, optional
         Drives the splits, the codebooks and the methods. None for that of the store's split, or 0
         for a collection without a store.
-    sharpness : float, default=40.0
-        For soft coding.
+    sharpness : float or "auto", default=40.0
+        For soft coding; "auto" chooses it per split and full codebook, by the labels of the
+        training images, and every method of that panel uses it.
+    perplexity : float, optional
+        Instead of a sharpness: how many words of the full codebook share a descriptor on average.
     raw : sequence of str or None, default=()
         Methods to measure with raw histograms beside square-rooted ones; None for all.
     kmeans : mapping, optional
@@ -173,13 +176,14 @@ def compare(
     """
     collections = _collections(data)
     names = list(collections)
-    chosen, keys = plan(names, methods, sizes, n_words, coding, n_splits, sharpness)
+    chosen, keys = plan(names, methods, sizes, n_words, coding, n_splits, sharpness, perplexity)
     experiment = Experiment(
         folder=Path(folder),
         collections=collections,
         methods=chosen,
         seed=_seed(collections, seed),
-        sharpness=float(sharpness),
+        sharpness=sharpness if isinstance(sharpness, str) else float(sharpness),
+        perplexity=perplexity,
         raw=frozenset(chosen if raw is None else raw),
         kmeans=json_mapping(kmeans, "kmeans") or {},
         n_jobs=n_jobs,
@@ -195,7 +199,8 @@ def plan(
     n_words: int | Sequence[int],
     coding: str | Sequence[str],
     n_splits: int,
-    sharpness: float,
+    sharpness: float | Literal["auto"] = 40.0,
+    perplexity: float | None = None,
 ) -> tuple[dict[str, Method], list[Key]]:
     """Return the methods and the cells of a comparison in order, or raise a ParameterError."""
     chosen = resolve_methods(methods)
@@ -205,9 +210,9 @@ def plan(
             f"sizes must hold a number below that of every full codebook ({words[0]} words); got "
             f"{', '.join(map(str, kept))}. Ask for fewer words, or a larger codebook."
         )
-    check_sharpness(sharpness)
     splits = range(check_int(n_splits, "n_splits", 1))
-    return chosen, _keys(names, chosen, kept, words, _codings(coding), splits)
+    codings = _checked_codings(coding, sharpness, perplexity)
+    return chosen, _keys(names, chosen, kept, words, codings, splits)
 
 
 def evaluate(
@@ -272,10 +277,7 @@ def evaluate(
     collections = _collections(data)
     book = None if codebook is None else as_codebook(codebook)
     method = METHODS[FULL] if book is None else GIVEN_METHOD
-    codings = _codings(coding)
-    for code in codings:
-        # A wrong parameter is reported now, not after minutes of k-means.
-        BagOfWords([[0.0]], coding=code, sharpness=sharpness, perplexity=perplexity).transform([])
+    codings = _checked_codings(coding, sharpness, perplexity)
     experiment = Experiment(
         folder=Path(folder),
         collections=collections,
@@ -526,12 +528,18 @@ def _seed(collections: Mapping[str, Collection], seed: int | None) -> int:
     return found.pop() if found else 0
 
 
-def _codings(coding: str | Sequence[str]) -> list[Literal["hard", "soft"]]:
+def _checked_codings(
+    coding: str | Sequence[str], sharpness: float | Literal["auto"], perplexity: float | None
+) -> list[Literal["hard", "soft"]]:
+    """Return the codings; a wrong parameter is reported now, not after minutes of k-means."""
     both: tuple[Literal["hard", "soft"], ...] = ("hard", "soft")
     asked = [coding] if isinstance(coding, str) else list(coding)
     for one in asked or [""]:
         check_choice(one, "coding", both)
-    return [one for one in both if one in asked]
+    found = [one for one in both if one in asked]
+    for code in found:
+        BagOfWords([[0.0]], coding=code, sharpness=sharpness, perplexity=perplexity).transform([])
+    return found
 
 
 def _sizes(values: int | Sequence[int], name: str) -> list[int]:

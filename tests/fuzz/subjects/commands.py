@@ -30,22 +30,22 @@ _COMMANDS = (
     "inspect a.store --json",
     "inspect in.safetensors",
     "inspect in.npz",
-    "extract pets -o new.store --step 16",
+    "extract pets -o new.store --patch-step 16",
     "train a.store -o new.safetensors --words 3 --max-iter 3",
     "encode book.safetensors a.store -o new.npz",
     "encode in.safetensors a.store -o new.npz --coding soft --sharpness 40 --part test",
     "convert book.safetensors new.yml",
     "convert in.npz new.npy --variable words --layout rows --scale 512",
     "convert in.safetensors new.mat",
-    "predict book.safetensors model.safetensors pets/cats/0.png --json",
-    "export book.safetensors -o new.h --type float",
+    "predict book.safetensors --classifier model.safetensors pets/cats/0.png --json",
+    "export book.safetensors -o new.h --word-dtype uint8",
     "report run -o new.html -q",
     "completion bash",
     # What takes long ends where its files are read: it asks for more than there is.
     "train in.safetensors -o new.safetensors --words 2 --part codebook -q",
     "split a.store 1/1/rest --seed 3",
     "split a.store",
-    "whatif in.safetensors a.store --keep 9 --transfer uniform --sample 3 --moves 1 --json",
+    "whatif in.safetensors a.store --keep 9 --transfer uniform --checked 3 --repeats 1 --json",
     "fit in.safetensors a.store --C 1 -o new.safetensors --part codebook",
     "export in.safetensors -o new.onnx --sharpness 3",
     "evaluate a.store --codebook in.safetensors --splits 1 --confusion",
@@ -64,7 +64,7 @@ _WORDS = (
     *(*COMMANDS, *_FILES.split(), *_OPTIONS.split(), *_VALUES.split()),
     *("", " ", "\ud800", "\ud800", "a\nb", "a" * 300, "\x1b[2J"),
 )
-_WORK = {"--steps", "--splits", "--folds", "--refine", "--max-iter", "--moves", "--sample"}
+_WORK = {"--steps", "--splits", "--folds", "--max-iter", "--repeats", "--sample", "--checked"}
 _WORK |= {"-j", "--jobs"}
 
 
