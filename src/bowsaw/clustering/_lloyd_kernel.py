@@ -50,8 +50,8 @@ def write_distances(
 ) -> None:
     """Write the squared distances of rows ``start`` onwards to the picked ones.
 
-    ``out``, (n_picked, n of all rows), is passed as a whole: parts of it would differ in layout, and
-    each layout is compiled. Distances follow from ``products``, (n_picked, n_rows), and squared
+    ``out``, (n_picked, n of all rows), is passed as a whole: parts of it differ in layout, and each
+    layout is compiled. Distances follow from ``products``, (n_picked, n_rows), and squared
     norms of centred rows, up to ``noise`` of the sum of the norms. Where that is more than a
     hundredth of a distance that may be below ``nearest``, the rows themselves are compared.
     """

@@ -77,7 +77,7 @@ def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _merge_sort(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
-    """Write what ``_order`` does; NumPy's stable sort takes numba 2 s to compile, this one 0.1 s."""
+    """Write what ``_order`` does; numba compiles it in 0.3 s, NumPy's stable sort in 2 s."""
     other = np.empty(n, np.int32)
     for i in range(n):
         order[i] = i
@@ -141,7 +141,7 @@ def _nearer_by(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def comes_before(
-    row: NDArray[np.float32], exact_words: NDArray[np.float32], first: int, second: int
+    row: NDArray[np.float32], exact_words: NDArray[np.float32], first: Any, second: Any
 ) -> bool:
     """Compare two words of a row by exact distance, then by position.
 
@@ -232,7 +232,7 @@ def rank_rows(
         for c in range(n_groups):
             chosen[n_chosen] = c
             n_chosen += 1 if top[c] >= limit else 0
-        n = np.int64(0)  # a literal would compile a second ``_order``
+        n: Any = np.int64(0)  # a literal would compile a second ``_order``
         for g in range(n_chosen):
             for k in range(chosen[g], n_words, n_groups):
                 found[n] = k
