@@ -30,7 +30,7 @@ from bowsaw.comparison.cell import Experiment, SplitRun
 from bowsaw.comparison.methods import GIVEN, KMEANS
 from bowsaw.comparison.records import Cell, Key
 from bowsaw.errors import BowsawError
-from bowsaw.progress import defer_signals
+from bowsaw.progress import announce_compiling, defer_signals, watch_compiling
 
 STOP_SECONDS = 5.0
 """How long a worker may take to end before it is killed."""
@@ -82,6 +82,9 @@ def measure_tasks(
             ready: list[Any] = wait(list(workers))
             for pipe in ready:
                 message = _exchange(workers[pipe], pipe.recv)
+                if message is None:
+                    announce_compiling()
+                    continue
                 if isinstance(message, Exception):
                     raise message
                 keys = running[pipe]
@@ -173,7 +176,11 @@ def _work(experiment: Experiment, pipe: Any) -> None:
 
     run = None
     try:
-        with threadpool_limits(experiment.n_jobs or 1), suppress(EOFError, BrokenPipeError):
+        with (
+            watch_compiling(lambda: pipe.send(None)),
+            threadpool_limits(experiment.n_jobs or 1),
+            suppress(EOFError, BrokenPipeError),
+        ):
             while True:
                 run = _measure(experiment, pipe.recv(), run, write, {})
     except Exception as error:
