@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bowsaw.progress import Progress
+from bowsaw.progress import Progress, announce_compiling, shown_console, watch_compiling
 
 
 class Terminal(io.StringIO):
@@ -60,3 +60,52 @@ def test_nothing_is_drawn_unless_standard_error_is_a_terminal(monkeypatch, capfd
     count()
     assert sys.stdout.getvalue() == ""
     assert capfd.readouterr().err == ""
+
+
+def test_a_bar_inside_another_is_drawn_below_it_and_notes_above():
+    with terminal() as screen:
+        with Progress("outer"), Progress("inner", 4) as inner, Progress("stage"):
+            inner.step()
+            shown_console().print("a note")
+            lines = screen.getvalue().splitlines()
+        last_note = max(i for i, line in enumerate(lines) if "a note" in line)
+        below = [i for i, line in enumerate(lines) if "outer" in line or "inner" in line]
+        assert max(below) > last_note
+        assert shown_console() is None
+    assert "0/4" in screen.getvalue()
+    assert "stage" not in screen.getvalue()
+    assert screen.getvalue().count("\x1b[?25l") == screen.getvalue().count("\x1b[?25h") == 1
+
+
+def test_the_time_left_follows_the_pace_of_this_run(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("bowsaw.progress.time.monotonic", lambda: now[0])
+    with Progress("working", 100) as bar:
+        bar.begin_at(40)
+        assert bar.seconds_left() is None
+        for _ in range(6):
+            now[0] += 2.0
+            bar.step()
+        # 54 steps of 2 s, one second of which has gone by; earlier runs do not count.
+        now[0] += 1.0
+        assert bar.seconds_left() == 54 * 2.0 - 1.0
+        bar.step(54)
+        assert bar.seconds_left() is None
+
+
+def test_compiling_is_announced_once_and_not_for_a_cached_kernel():
+    from numba import njit
+
+    said = []
+
+    def twice(x):
+        return 2 * x
+
+    with watch_compiling(lambda: said.append("compiling")):
+        assert said == []
+        assert njit(twice)(1) == 2
+        assert njit(twice)(2.5) == 5.0
+    assert said == ["compiling"]
+    announce_compiling()
+    assert njit(twice)(1) == 2
+    assert said == ["compiling"]

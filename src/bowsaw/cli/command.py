@@ -14,14 +14,16 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from textwrap import wrap
 from typing import Any, NoReturn, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bowsaw.progress import color_system
+from bowsaw.progress import color_system, shown_console, watch_compiling
 
 _PAGE = 100
 """Columns of running text where no terminal sets a narrower limit."""
@@ -50,7 +52,9 @@ class Command:
         if self.quiet:
             return
         try:
-            self._err.print(printable(text, self._err.encoding), style="dim")
+            # Above a bar, if there is one, not into it.
+            console = shown_console() or self._err
+            console.print(Text(printable(text, self._err.encoding)), style="dim", soft_wrap=True)
         except OSError as error:
             if not is_closed_pipe(error):
                 raise
@@ -101,7 +105,7 @@ class Command:
 
     @contextmanager
     def warnings_as_notes(self) -> Iterator[None]:
-        """Show each warning as one line, once, without the code that raised it."""
+        """Show each warning as one line, once, without the code; and that kernels are compiled."""
         shown = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -110,7 +114,8 @@ class Command:
                 shown.add(text)
                 self.note(f"warning: {text}")
 
-        with warnings.catch_warnings():
+        announce = partial(self.note, "compiling kernels (first run only)")
+        with warnings.catch_warnings(), watch_compiling(announce):
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
             warnings.showwarning = show

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -195,36 +196,50 @@ class Watcher:
         self._command = command
         self._means = Means({name: method.record() for name, method in METHODS.items()})
         self._last: tuple[Any, ...] | None = None
-        self._begin = time.perf_counter()
+        self._begin = self._at = time.perf_counter()
+        self._step: Step | None = None
+        self._spinner = Spinner("dots")
         self.live: Live | None = None
         if not command.quiet and sys.stderr is not None and sys.stderr.isatty():
             console = Console(stderr=True, color_system=color_system())
-            self.live = Live(console=console, refresh_per_second=4, transient=True)
+            self.live = Live(console=console, get_renderable=self._render, transient=True)
 
     def __call__(self, step: Step) -> None:
         """Show one more cell."""
         panel = self._means.add(step.cell)
-        if self.live is not None:
-            header, rows = self._means.table(panel)
-            # Text, not markup: a set may be named "[old]".
-            table = Table(box=None, pad_edge=False, title=Text(_title(panel)))
-            table.title_justify = table.caption_justify = "left"
-            for i, name in enumerate(("accuracy so far", *header[2:])):
-                table.add_column(name, justify="right" if i else "left")
-            for row in rows:
-                table.add_row(row[0], *row[2:])
-            seconds = format_seconds(time.perf_counter() - self._begin)
-            table.caption = Text(f"{progress_text(step)}, {seconds} so far")
-            self.live.update(table)
-        elif (*panel, step.cell["split"]) != self._last:
+        self._step, self._at = step, time.perf_counter()
+        if self.live is None and (*panel, step.cell["split"]) != self._last:
             self._last = (*panel, step.cell["split"])
             split = f"split {step.cell['split']} ({progress_text(step)})"
             self._command.note(f"{_title(panel)}, {split}")
 
+    def _render(self) -> Group:
+        """Return the table of the last panel that was begun, and below it what moves."""
+        parts: list[Any] = []
+        now = time.perf_counter()
+        text = "the first cell is being measured"
+        if self._step is not None:
+            panel = list(self._means.panels)[-1]
+            header, rows = self._means.table(panel)
+            table = Table(box=None, pad_edge=False)
+            for i, name in enumerate(("accuracy so far", *header[2:])):
+                table.add_column(name, justify="right" if i else "left")
+            for row in rows:
+                table.add_row(row[0], *row[2:])
+            # Text, not markup: a set may be named "[old]".
+            parts = [Text(_title(panel)), table]
+            left = self._step.seconds_left
+            left = None if left is None else max(left - (now - self._at), 0.0)
+            text = progress_text(self._step._replace(seconds_left=left))
+        # Fixed widths: what follows a number stays where it is.
+        self._spinner.text = Text(f"{format_seconds(now - self._begin):>12} so far, {text}")
+        return Group(*parts, self._spinner)
+
 
 def progress_text(step: Step) -> str:
     """Return how many cells are done, and the time left."""
-    text = f"{step.n_done} of {step.n_cells} cells"
+    n_cells = f"{step.n_cells:,}"
+    text = f"{step.n_done:>{len(n_cells)},} of {n_cells} cells"
     if step.seconds_left is not None and step.n_done < step.n_cells:
         text += f", about {format_seconds(step.seconds_left)} left"
     return text

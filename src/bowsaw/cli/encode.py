@@ -59,7 +59,7 @@ def run(command: Command) -> None:
         Progress("encoding", len(rows), show=not command.quiet) as bar,
         closing(coder.transform_chunks(store.bags[rows[done:]])) as chunks,
     ):
-        bar.step(done)
+        bar.begin_at(done)
         for start, histograms in chunks:
             stop = done + start + len(histograms)
             writer.rows[done + start : stop] = histograms

@@ -45,22 +45,24 @@ def write_distances(
     picked_norms: NDArray[np.float32],
     nearest: NDArray[np.float64],
     noise: float,
+    start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the squared distances of all rows to the picked ones, ``(n_rows, n_picked)``.
+    """Write the squared distances of rows ``start`` onwards to the picked ones.
 
-    They follow from ``products``, (n_picked, n_rows), and squared norms of centred rows, up to
-    ``noise`` of the sum of the norms. Where that is more than a hundredth of a distance that may be
-    below ``nearest``, the rows themselves are compared.
+    ``out``, (n_picked, n of all rows), is passed as a whole: parts of it differ in layout, and each
+    layout is compiled. Distances follow from ``products``, (n_picked, n_rows), and squared
+    norms of centred rows, up to ``noise`` of the sum of the norms. Where that is more than a
+    hundredth of a distance that may be below ``nearest``, the rows themselves are compared.
     """
     least = np.float32(100 * noise)
     for j in range(len(picked)):
         norm = picked_norms[j]
-        column = out[:, j]
+        row = out[j, start : start + len(rows)]
         for i in range(len(rows)):
             size = norms[i] + norm
-            column[i] = size - np.float32(2) * products[j, i]
+            row[i] = size - np.float32(2) * products[j, i]
         for i in range(len(rows)):
             size = norms[i] + norm
-            if column[i] <= least * size and column[i] - noise * size < nearest[i]:
-                column[i] = _distance(rows[i], picked[j])
+            if row[i] <= least * size and row[i] - noise * size < nearest[i]:
+                row[i] = _distance(rows[i], picked[j])

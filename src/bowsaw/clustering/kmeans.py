@@ -202,7 +202,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
             words, objectives = self._start(data, seed), []
         else:
             words, objectives = before[1]["words"], list(before[0]["objectives"])
-        bar.step(len(objectives))
+        bar.begin_at(len(objectives))
         while True:
             with task.part("round"):
                 round_ = data.assign(words)

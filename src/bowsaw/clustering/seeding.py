@@ -43,7 +43,7 @@ def kmeans_plus_plus(
     check_size("descriptors", float(np.sqrt(norms.max())))
     drawn = [int(rng.integers(len(rows)))]
     everywhere = np.full(len(rows), np.inf)
-    nearest = _distances(rows, centred, norms, drawn, everywhere, n_jobs)[:, 0].astype(np.float64)
+    nearest = _distances(rows, centred, norms, drawn, everywhere, n_jobs)[0].astype(np.float64)
     while len(drawn) < n_words:
         cumulative = np.cumsum(nearest)
         if not cumulative[-1] > 0:
@@ -54,10 +54,10 @@ def kmeans_plus_plus(
         chances = rng.random(size)
         distances = _distances(rows, centred, norms, picks.tolist(), nearest, n_jobs)
         before = nearest[picks]
-        for column, pick in enumerate(picks.tolist()):
-            if nearest[pick] > 0 and chances[column] * before[column] <= nearest[pick]:
+        for place, pick in enumerate(picks.tolist()):
+            if nearest[pick] > 0 and chances[place] * before[place] <= nearest[pick]:
                 drawn.append(pick)
-                np.minimum(nearest, distances[:, column], out=nearest)
+                np.minimum(nearest, distances[place], out=nearest)
     return np.array(drawn, dtype=np.int64)
 
 
@@ -69,12 +69,12 @@ def _distances(
     nearest: NDArray[np.float64],
     n_jobs: int | None,
 ) -> NDArray[np.float32]:
-    """Squared distances of all rows to the picked ones, ``(n_rows, n_picks)``.
+    """Squared distances of all rows to the picked ones, ``(n_picks, n_rows)``.
 
     Those that are certainly not below ``nearest`` may be less exact.
     """
     chosen, picked, picked_norms = centred[picks], rows[picks], norms[picks]
-    out = np.empty((len(rows), len(picks)), dtype=np.float32, order="F")
+    out = np.empty((len(picks), len(rows)), dtype=np.float32)
     noise = (rows.shape[1] + 4) * 2.0**-23
 
     def one(start: int) -> None:
@@ -87,7 +87,8 @@ def _distances(
             picked_norms,
             nearest[part],
             noise,
-            out[part],
+            start,
+            out,
         )
 
     for _ in ordered_map(one, range(0, len(rows), _SLICE), n_jobs):

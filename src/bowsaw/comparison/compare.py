@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -60,7 +60,8 @@ from bowsaw.comparison.records import (
     read_run,
     write_about,
 )
-from bowsaw.comparison.workers import measure_groups
+from bowsaw.comparison.schedule import deal, seconds_left
+from bowsaw.comparison.workers import measure_tasks
 from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.evaluation.leaks import check_leaks
 from bowsaw.images.split import split_by_class
@@ -76,7 +77,7 @@ Data = Collection | Store | Sequence[Collection | Store]
 
 
 class Step(NamedTuple):
-    """Progress after a cell: the cell, counts, and an estimate of the time left."""
+    """Progress after a cell: the cell, counts, and the time left, None where it is unknown."""
 
     cell: Cell
     n_done: int
@@ -340,10 +341,13 @@ def _run(
         lines = JsonLines(folder / "cells.jsonl")
         n_threads = effective_jobs(experiment.n_jobs)
         n_workers = max(1, min(n_threads, check_int(n_workers, "n_workers", 1)))
+        left, took = {key: None for key in keys if key not in done}, dict[Key, float]()
+        began: dict[Key, float] = {}
+        tasks = deal(left, experiment.methods, n_workers)
+        n_workers = max(1, min(n_workers, len(tasks)))
         if n_workers > 1:
             n_jobs = max(1, n_threads // n_workers)
             experiment = replace(experiment, n_jobs=n_jobs, n_workers=n_workers, verbose=False)
-        left, took = {key: None for key in keys if key not in done}, dict[Key, float]()
         begin, before = time.perf_counter(), float(about["seconds"])
 
         def save_time() -> None:
@@ -357,7 +361,9 @@ def _run(
             del left[key]
             save_time()
             if on_cell is not None:
-                rest = _seconds_left(left, took) / n_workers
+                now = time.perf_counter()
+                running = {key: now - begin for key, begin in began.items() if key in left}
+                rest = seconds_left(left, took, running, n_workers)
                 on_cell(Step(cell, len(keys) - len(left), len(keys), rest))
 
         save_time()
@@ -366,8 +372,7 @@ def _run(
             path = folder / "samples" / f"{name}.npz"
             start.collection.write_samples(path, *start.sample_rows())
         try:
-            groups = [list(group) for _, group in groupby(left, lambda key: key[:4])]
-            measure_groups(experiment, groups, min(n_workers, max(len(groups), 1)), write)
+            measure_tasks(experiment, tasks, n_workers, began, write)
             # In the order of the plan, whatever worker was faster; cells of other plans after it.
             order = [key for key in keys if key in done]
             order += [key for key in done if key not in set(order)]
@@ -485,20 +490,6 @@ def _about(experiment: Experiment, keys: Sequence[Key], command: str) -> dict[st
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _seconds_left(left: Iterable[Key], took: Mapping[Key, float]) -> float:
-    """Estimate from the cells done: those alike in panel, size and method, in method, or all."""
-
-    def alike(key: Key) -> tuple[Any, ...]:
-        return (key.set, *key[2:]), (key.coding, key.method, key.size), key.method, None
-
-    seen: dict[Any, list[float]] = {}
-    for key, seconds in took.items():
-        for name in alike(key):
-            seen.setdefault(name, []).append(seconds)
-    means = {name: sum(found) / len(found) for name, found in seen.items()}
-    return sum(next(means[name] for name in alike(key) if name in means) for key in left)
 
 
 def _collections(data: Data) -> dict[str, Collection]:

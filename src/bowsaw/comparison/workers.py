@@ -1,34 +1,39 @@
-"""Processes that measure groups of cells side by side.
+"""Processes that measure tasks of cells side by side.
 
 Threads inside a cell do not help where the work is a chain of small steps: five cells of Caltech-10
-took 37 s with two threads and 55 s with one, so two processes with one thread each are faster. A
-task is one split of one panel, whose cells share the most. The parent hands out the next task when
-one is done, writes the records and owns the folder.
+took 37 s with two threads and 55 s with one, so two processes with one thread each are faster. The
+parent hands out the next task when one is done, writes the records and owns the folder.
 
 Cells reach the parent one by one, so that an interrupt loses at most the cells in progress. This is
 why the pool is not joblib's: its results come per task, and a task here takes minutes to hours.
-Workers ignore Ctrl-C and are stopped by the parent; a worker whose parent is gone ends by itself,
-and one that dies (the system may kill it for memory) raises an error that says so.
+Each worker has a pipe of its own: a worker that dies (the system may kill it for memory) closes it,
+which raises an error that says so, and can leave no lock or half a message to others. Workers
+ignore Ctrl-C and are stopped by the parent; a worker whose parent is gone ends by itself.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import pickle
-import queue
 import signal
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import wait
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from bowsaw.comparison.cell import Experiment
+from bowsaw.comparison.cell import Experiment, SplitRun
+from bowsaw.comparison.methods import GIVEN, KMEANS
 from bowsaw.comparison.records import Cell, Key
 from bowsaw.errors import BowsawError
+from bowsaw.progress import announce_compiling, defer_signals, watch_compiling
 
-POLL_SECONDS = 1.0
+STOP_SECONDS = 5.0
+"""How long a worker may take to end before it is killed."""
 
 Write = Callable[[Key, Cell, float], None]
 
@@ -37,91 +42,151 @@ class WorkerError(BowsawError):
     """A worker process died."""
 
 
-def measure_group(experiment: Experiment, keys: Sequence[Key], write: Write) -> None:
-    """Measure cells of one split and panel; each goes to ``write`` with the seconds it took."""
-    run = experiment.split(keys[0].set, keys[0].split)
-    for key in keys:
-        begin = time.perf_counter()
-        cell = run.measure(key)
-        write(key, cell, time.perf_counter() - begin)
-
-
-def measure_groups(
-    experiment: Experiment, groups: Sequence[Sequence[Key]], n_workers: int, write: Write
+def measure_tasks(
+    experiment: Experiment,
+    tasks: Sequence[Sequence[Key]],
+    n_workers: int,
+    began: dict[Key, float],
+    write: Write,
 ) -> None:
-    """Measure groups of cells, in this process or in several; ``write`` is called in this one."""
+    """Measure tasks of cells, in this process or in several.
+
+    ``write`` is called in this one, with the seconds that a cell took. ``began`` gets the time at
+    which each cell was begun.
+    """
     if n_workers == 1:
-        for keys in groups:
-            measure_group(experiment, keys, write)
+        run = None
+        for keys in tasks:
+            run = _measure(experiment, keys, run, write, began)
         return
+    _train_codebooks(experiment, tasks)
     context = multiprocessing.get_context("spawn")
-    tasks, results = context.Queue(), context.Queue()
-    workers = [
-        context.Process(target=_work, args=(experiment, tasks, results), daemon=True)
-        for _ in range(n_workers)
-    ]
-    left = len(groups)
-    for keys in groups:
-        tasks.put(keys)
+    waiting, workers = deque(tasks), dict[Any, Any]()
+    running: dict[Any, deque[Key]] = {}
     try:
-        for worker in workers:
-            worker.start()
-        while left:
-            message = _next_message(results, workers)
-            if isinstance(message, Exception):
-                raise message
-            if message is None:
-                left -= 1
-            else:
+        for _ in range(n_workers):
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=_work, args=(experiment, theirs), daemon=True)
+            with defer_signals(), _without_interrupts():
+                worker.start()
+                workers[ours], running[ours] = worker, deque()
+            theirs.close()
+        while True:
+            for pipe, keys in running.items():
+                if not keys and waiting:
+                    keys.extend(waiting.popleft())
+                    began[keys[0]] = time.perf_counter()
+                    _exchange(workers[pipe], pipe.send, list(keys))
+            if not any(running.values()):
+                return
+            ready: list[Any] = wait(list(workers))
+            for pipe in ready:
+                message = _exchange(workers[pipe], pipe.recv)
+                if message is None:
+                    announce_compiling()
+                    continue
+                if isinstance(message, Exception):
+                    raise message
+                keys = running[pipe]
+                keys.popleft()
+                if keys:
+                    began[keys[0]] = time.perf_counter()
                 write(*message)
     finally:
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.join()
-        for line in (tasks, results):
-            line.cancel_join_thread()
-            line.close()
+        with defer_signals():
+            _stop(list(workers.values()))
 
 
-def _next_message(results: Any, workers: Sequence[Any]) -> Any:
-    """Return a cell, an error, or None for the end of a group; raise if a worker has died."""
-    while True:
-        try:
-            return results.get(timeout=POLL_SECONDS)
-        except queue.Empty:
-            dead = [worker.exitcode for worker in workers if worker.exitcode is not None]
-            if dead and results.empty():
-                raise WorkerError(
-                    f"a worker process ended (exit code {dead[0]}; -9 means that the system killed "
-                    "it, mostly for memory). Finished cells are kept: run the same command again, "
-                    "with --workers 1 if memory is short."
-                ) from None
+def _measure(
+    experiment: Experiment,
+    keys: Sequence[Key],
+    run: SplitRun | None,
+    write: Write,
+    began: dict[Key, float],
+) -> SplitRun:
+    """Measure the cells of a task; one of the same split shares what the task before has left."""
+    name, split = keys[0][:2]
+    if run is None or (run.collection.name, run.index) != (name, split):
+        run = experiment.split(name, split)
+    for key in keys:
+        began[key] = time.perf_counter()
+        cell = run.measure(key)
+        write(key, cell, time.perf_counter() - began[key])
+    return run
 
 
-def _work(experiment: Experiment, tasks: Any, results: Any) -> None:
-    """Measure groups until the parent ends this process, or is gone."""
+def _train_codebooks(experiment: Experiment, tasks: Sequence[Sequence[Key]]) -> None:
+    """Train the codebooks that several tasks need, with all threads, before any waits for one."""
+    n_jobs = (experiment.n_jobs or 1) * experiment.n_workers
+    everywhere = replace(experiment, n_jobs=n_jobs)
+    needs = [
+        (keys[0].set, keys[0].split, keys[0].coding, keys[0].full_words)
+        for keys in tasks
+        if any(key.method not in (GIVEN, KMEANS) for key in keys)
+    ]
+    for name, split, coding, n_words in dict.fromkeys(needs):
+        if needs.count((name, split, coding, n_words)) > 1:
+            everywhere.split(name, split).codebook(n_words)
+
+
+def _exchange(worker: Any, call: Callable[..., Any], *message: Any) -> Any:
+    """Send or receive a message; raise if the worker has died."""
+    try:
+        return call(*message)
+    except (EOFError, OSError):
+        worker.join(STOP_SECONDS)
+        raise WorkerError(
+            f"a worker process ended (exit code {worker.exitcode}; -9 means that the system killed "
+            "it, mostly for memory). Finished cells are kept: run the same command again, with "
+            "-j 1 if memory is short."
+        ) from None
+
+
+def _stop(workers: Sequence[Any]) -> None:
+    """End processes, by force where they do not end by themselves."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(STOP_SECONDS)
+        if worker.exitcode is None:
+            worker.kill()
+            worker.join(STOP_SECONDS)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let a process that is started in the block never see Ctrl-C, not even while it starts."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(experiment: Experiment, pipe: Any) -> None:
+    """Measure tasks until the parent ends this process, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
 
     def write(key: Key, cell: Cell, seconds: float) -> None:
-        results.put((key, cell, seconds))
-        if parent is not None and not parent.is_alive():
-            sys.exit(1)
+        pipe.send((key, cell, seconds))
 
+    run = None
     try:
-        with threadpool_limits(experiment.n_jobs or 1):
-            while parent is None or parent.is_alive():
-                try:
-                    keys = tasks.get(timeout=POLL_SECONDS)
-                except queue.Empty:
-                    continue
-                measure_group(experiment, keys, write)
-                results.put(None)
+        with (
+            watch_compiling(lambda: pipe.send(None)),
+            threadpool_limits(experiment.n_jobs or 1),
+            suppress(EOFError, BrokenPipeError),
+        ):
+            while True:
+                run = _measure(experiment, pipe.recv(), run, write, {})
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
             error = WorkerError(f"{type(error).__name__}: {error}")
-        results.put(error)
+        with suppress(OSError):
+            pipe.send(error)

@@ -11,7 +11,7 @@ order, as often as it changes them (``Journal``).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -323,7 +323,7 @@ def follow_lists(
     index entry of the moved words. Returns the far descriptors and the entries of the journal.
     """
     n_far = 0
-    n_past = 0
+    n_past: Any = np.int64(0)  # a literal would compile a second ``_follow_segment``
     for s in range(begin, end):
         n_past = _follow_segment(s, index, move, descriptors, counts, tally[s], journal, n_past)
         n_far += tally[s, 0]

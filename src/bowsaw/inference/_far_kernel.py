@@ -312,7 +312,7 @@ def compare_added_words(
                     if value > score[i] + _margin(doubt, i, score[i]) or comes_before(
                         values[i].astype(np.float32),
                         exact_words,
-                        positions[j],
+                        np.int32(positions[j]),
                         slot_code[at],
                     ):
                         if entry[at - first] < 0:

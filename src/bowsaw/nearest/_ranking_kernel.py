@@ -18,7 +18,7 @@ from bowsaw.nearest._search_kernel import (
 )
 
 MANY = 512
-"""Above this many candidates a row is sorted by NumPy instead of by counting."""
+"""Above this many candidates a row is sorted by merging instead of by counting."""
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -76,13 +76,38 @@ def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def _merge_sort(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
+    """Write what ``_order`` does; numba compiles it in 0.3 s, NumPy's stable sort in 2 s."""
+    other = np.empty(n, np.int32)
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for begin in range(0, n, 2 * width):
+            middle = min(begin + width, n)
+            end = min(begin + 2 * width, n)
+            left = begin
+            right = middle
+            for at in range(begin, end):
+                if left < middle and (right == end or keys[order[left]] >= keys[order[right]]):
+                    other[at] = order[left]
+                    left += 1
+                else:
+                    other[at] = order[right]
+                    right += 1
+        for i in range(n):
+            order[i] = other[i]
+        width *= 2
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
     """Write the stable permutation that sorts the first ``n`` keys from the largest down.
 
     ``keys`` may be overwritten from ``n`` on.
     """
     if n > MANY:
-        order[:n] = np.argsort(-keys[:n], kind="mergesort")
+        _merge_sort(keys, n, order)
         return
     padded = n + (-n) % 16
     padded = padded if padded < len(keys) else len(keys)
@@ -116,7 +141,7 @@ def _nearer_by(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def comes_before(
-    row: NDArray[np.float32], exact_words: NDArray[np.float32], first: int, second: int
+    row: NDArray[np.float32], exact_words: NDArray[np.float32], first: Any, second: Any
 ) -> bool:
     """Compare two words of a row by exact distance, then by position.
 
@@ -207,7 +232,7 @@ def rank_rows(
         for c in range(n_groups):
             chosen[n_chosen] = c
             n_chosen += 1 if top[c] >= limit else 0
-        n = 0
+        n: Any = np.int64(0)  # a literal would compile a second ``_order``
         for g in range(n_chosen):
             for k in range(chosen[g], n_words, n_groups):
                 found[n] = k

@@ -83,7 +83,9 @@ class WordSearch:
     """Search for the nearest of some words; shared by threads."""
 
     def __init__(self, words: NDArray[np.float32], *, skip: bool | None = None) -> None:
-        self.exact_words = np.ascontiguousarray(words, dtype=np.float32)
+        # Never writable: kernels are compiled again for arrays that are not as those before.
+        self.exact_words = np.ascontiguousarray(words, dtype=np.float32)[:]
+        self.exact_words.flags.writeable = False
         n_words, n_dims = self.exact_words.shape
         self.centre = centre_of(self.exact_words)
         with np.errstate(over="ignore"):
@@ -236,8 +238,9 @@ class WordSearch:
         out = self._bounded.take(len(centred), n_kept + 1)
         product = self._product.take(len(centred), n_kept)
         out[:, :n_kept] = np.dot(centred, self.directions, out=product)
-        squared_norms(out[:, :n_kept], out[:, n_kept])
-        left = norms * np.float32(1 + self.bound_error) - out[:, n_kept]
+        squares = np.empty_like(norms)
+        squared_norms(product, squares)
+        left = norms * np.float32(1 + self.bound_error) - squares
         out[:, n_kept] = np.sqrt(np.maximum(left, 0))
         return out
 

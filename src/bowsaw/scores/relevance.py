@@ -108,7 +108,8 @@ class Relevance(WordwiseScore):
         least_variance = (self.least_deviation * self.floor_) ** 2
         present = 0.0 if self._coding == "hard" else self.floor_
         limits = (self.floor_, present, least_variance, self.min_documents, self.class_entropy)
-        relevances(
-            np.ascontiguousarray(rows), self._order, self._class_sizes, Guards(*limits), found
-        )
+        # Never writable, so that one kernel is compiled and not two.
+        rows = np.ascontiguousarray(rows)[:]
+        rows.flags.writeable = False
+        relevances(rows, self._order, self._class_sizes, Guards(*limits), found)
         return found

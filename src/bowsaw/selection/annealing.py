@@ -251,7 +251,7 @@ class Annealing(Selector):
         """Try the moves; return whether Ctrl-C ended it, after one at least."""
         record = search.record()
         with Progress("annealing", self.n_steps_, show=self._shows()) as bar:
-            bar.step(search.n_steps)
+            bar.begin_at(search.n_steps)
             try:
                 for step in range(search.n_steps, self.n_steps_ if search.can_move else 0):
                     if step % RENEWAL == 0 and step > 0:

@@ -31,7 +31,7 @@ from bowsaw.coding.soft import check_sharpness
 from bowsaw.errors import DataError, Interrupted, ParameterError
 from bowsaw.inference.state import HistogramState
 from bowsaw.inference.whatif import check_transfer, whatif
-from bowsaw.progress import CallbackSupport, Task, fit_task, with_callbacks
+from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.scores.base import Score
 from bowsaw.validation import (
     ComparedByValue,
@@ -297,7 +297,8 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             if offered is None or not offered.describes(book, bags):
                 self._shared = SharedCodes(book, bags)
             try:
-                selection = self._with_images(self._select(bags, labels, book, n_kept), bags)
+                with Progress("choosing words", show=self._shows()):
+                    selection = self._with_images(self._select(bags, labels, book, n_kept), bags)
             except Interrupted as ended:
                 raise Interrupted(self._with_images(ended.so_far, bags)) from None
             finally:

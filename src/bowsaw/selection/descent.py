@@ -98,7 +98,7 @@ def refine_words(
         Progress("refining", n_done, show=show) as bar,
         single_threaded_blas(),
     ):
-        bar.step(len(descent.errors))
+        bar.begin_at(len(descent.errors))
         interrupted = False
         try:
             while len(descent.errors) < n_done and not steps.stopped:

@@ -155,7 +155,7 @@ def eliminate(
     ):
         if not stops:
             stops.append(run.stop(np.arange(sizes[0]), np.empty(0, dtype=np.int64), 0, None))
-        bar.step(sizes[0] - stops[-1].n_kept)
+        bar.begin_at(sizes[0] - stops[-1].n_kept)
         for size in sizes[len(stops) :]:
             rng = stream(seed, "elimination", size)
             with parts.part(f"{size} words"):

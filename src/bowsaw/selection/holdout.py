@@ -194,9 +194,9 @@ def measure_holdout(
     folds = [fold for fold in range(N_PARTS) if (part == fold).any()][:n_folds]
     with (
         (task or Task()).part("checking how far", len(folds)) as parts,
-        Progress("checking how far", len(folds) * plan.n_steps, show=show) as bar,
+        Progress("checking how far", len(folds), show=show) as bar,
     ):
-        bar.step(len(found) * plan.n_steps)
+        bar.begin_at(len(found))
         for fold in folds[len(found) :]:
             held = part == fold
             rows = np.flatnonzero(~held)
@@ -207,24 +207,26 @@ def measure_holdout(
                     return None
                 descent = Descent(start, rest, seen, plan, seed)
                 losses = []
-                for mark in marks:
-                    with single_threaded_blas():
-                        while len(descent.errors) < mark and not steps.stopped:
-                            with steps.part("step"):
-                                descent.step()
-                            bar.step()
-                    if steps.stopped:
-                        break
-                    words = Codebook(descent.words * bags.scale, scale=bags.scale)
-                    how = (words, plan.coding, plan.sharpness, plan.n_jobs)
-                    known, new = (coded(some, *how) for some in (rest, bags[held]))
-                    losses.append(held_out_losses(known, new, seen, labels[held]))
+                with Progress("refining", plan.n_steps, show=show) as moves:
+                    for mark in marks:
+                        with single_threaded_blas():
+                            while len(descent.errors) < mark and not steps.stopped:
+                                with steps.part("step"):
+                                    descent.step()
+                                moves.step()
+                        if steps.stopped:
+                            break
+                        words = Codebook(descent.words * bags.scale, scale=bags.scale)
+                        how = (words, plan.coding, plan.sharpness, plan.n_jobs)
+                        known, new = (coded(some, *how) for some in (rest, bags[held]))
+                        losses.append(held_out_losses(known, new, seen, labels[held]))
             if steps.stopped:
                 return None
             of_groups = None if groups is None else groups[held]
             found.append(_by_group(np.stack(losses, axis=1), of_groups))
             arrays = {str(number): fold_losses for number, fold_losses in enumerate(found)}
             checkpoint.save({"n_folds": len(found)}, arrays)
+            bar.step()
             if parts.stopped:
                 return None
     folds_of = np.repeat(np.arange(len(found)), [len(fold_losses) for fold_losses in found])

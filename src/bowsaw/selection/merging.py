@@ -277,6 +277,7 @@ class _InformationLosses:
         self._masses = np.vstack([table.T, table.sum(axis=1)])
         x_log_x = xlogy(self._masses, self._masses)
         self._terms = x_log_x[:-1].sum(axis=0) - x_log_x[-1]
+        self._masses = np.ascontiguousarray(self._masses)
 
     @property
     def n_slots(self) -> int:

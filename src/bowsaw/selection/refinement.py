@@ -190,7 +190,7 @@ class Refinement(Selector):
         if stop and n_folds and not early:
             try:
                 self.holdout_ = measure_holdout(
-                    lambda rows, task: _choose_quietly(
+                    lambda rows, task: _choose(
                         start, bags[rows], labels[rows], task, of_rows(self._for_start, bags, rows)
                     ),
                     bags,
@@ -286,13 +286,11 @@ def _are_words_of(small: Codebook, large: Codebook) -> bool:
     return known and np.array_equal(small.words, large.only(small.ids).words)
 
 
-def _choose_quietly(
+def _choose(
     start: Selector, bags: Bags, labels: NDArray[np.int64], task: Task, metadata: dict[str, Any]
 ) -> Codebook | None:
-    """Return the words chosen in a fold, without a bar; None if a callback asked to stop."""
+    """Return the words chosen in a fold; None if a callback asked to stop."""
     selector = clone(start)
-    if "verbose" in selector.get_params():
-        selector.set_params(verbose=False)
     with task.delegate("start", selector):
         selector.fit(bags, labels, **metadata)
     return None if selector._stopped else selector.codebook_

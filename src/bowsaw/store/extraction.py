@@ -331,7 +331,7 @@ class _Run:
         """Describe the pending images, shard by shard."""
         images = [(self._target(entry), entry) for entry in content.entries[content.n_done :]]
         with Progress("extracting", len(content.entries), show=self._verbose) as bar:
-            bar.step(content.n_done)
+            bar.begin_at(content.n_done)
 
             def on_image(entry: Entry, finding: Finding) -> None:
                 if strict and finding.error is not None:
