@@ -54,7 +54,7 @@ class Cell(TypedDict):
     code with, four per number. ``trace`` is the path of a search (``step``, ``score``, ...), at
     most 200 points; ``answers`` the predicted classes of the sample images. Both may be null.
     ``costs`` are ``select_seconds``, ``codebook_seconds``, ``code_ms`` per image,
-    ``classify_seconds``, ``peak_bytes`` and ``threads``.
+    ``classify_seconds`` and ``threads``.
     """
 
     set: str
@@ -192,7 +192,9 @@ class Run:
                     "n_coding_words": cells[0]["n_coding_words"],
                     "n_splits": len(cells),
                     "mean": float(values.mean()),
-                    "margin": margin_of(cells, where[-1]),
+                    "margin": margin_of(
+                        cells, where[-1], folds=bool(self.about.get("parameters", {}).get("folds"))
+                    ),
                     "std": float(values.std(ddof=1)) if len(cells) > 1 else None,
                     "lowest": float(values.min()),
                     "highest": float(values.max()),
@@ -202,11 +204,14 @@ class Run:
         return rows
 
 
-def margin_of(cells: Sequence[Cell], mapping: str = "sqrt") -> float:
-    """Return half of the 95 % interval of the mean accuracy of a method's cells, one per split."""
+def margin_of(cells: Sequence[Cell], mapping: str = "sqrt", *, folds: bool = False) -> float:
+    """Return half of the 95 % interval of the mean accuracy of a method's cells, one per split.
+
+    With ``folds`` the cells are folds, which share no test image.
+    """
     cell, outcomes = cells[0], [cell["results"][mapping] for cell in cells]
     n_seen = cell["n_train"] + cell.get("n_codebook", 0)
-    counts = np.sum(outcomes[0]["confusion"], axis=1)
+    counts = np.sum([one["confusion"] for one in outcomes[: None if folds else 1]], axis=(0, 2))
     accuracies = [outcome["accuracy"] for outcome in outcomes]
     return accuracy_margin(accuracies, cell["n_test"] / n_seen, counts)
 
@@ -308,7 +313,7 @@ _CELL = {
 _ABOUT = {
     "command": str,
     "parameters": dict,
-    "sets": {"*": {"classes": [str]}},
+    "sets": {"*": {"classes": [str], "n_images?": _NATURAL}},
     "methods": {"*": {"title?": str, "summary?": str, "codes_with?": str}},
 }
 
