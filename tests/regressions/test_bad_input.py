@@ -281,6 +281,7 @@ export {book} -o x.onnx {{}}                              | --type uint8; --name
 export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --sharpness 3
 compare {store} -o run {{}}                               | --sharpness 3; --preset caltech10
 compare {store} -o run {{}}                               | --no-pixels
+compare {images} -o run {{}}                              | --images x
 convert {book} x.npy {{}}                                 | --variable a; --layout rows; --scale 2
 """
 

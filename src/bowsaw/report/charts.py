@@ -44,8 +44,6 @@ MARKERS = (
 N_COLOURS = 8
 MIN_BAND = 5
 """Splits that make a band; fewer are drawn as dots."""
-LETTER, LINE_HEIGHT = 12.5, 22.0
-"""Pixels per letter and line of a label in the large type of a phone."""
 AXES = {"coding": "words used in coding", "columns": "dimensions of a histogram"}
 Limits = tuple[float, float, list[float]]
 
@@ -108,7 +106,7 @@ class Look(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Size and margins of a chart in pixels."""
+    """Size and margins of a chart in pixels, and the width of a label's letter in large type."""
 
     width: int
     height: int
@@ -116,13 +114,15 @@ class Frame(NamedTuple):
     right: int
     top: int
     bottom: int
+    letter: float
 
 
+# The page enlarges type on phones; a figure in a file and small charts have one type.
 FRAMES = {
-    "curves": Frame(600, 420, 60, 18, 34, 60),
-    "small": Frame(320, 250, 48, 12, 30, 48),
-    "headline": Frame(560, 400, 58, 20, 34, 56),
-    "grid": Frame(480, 320, 52, 14, 32, 52),
+    "curves": Frame(600, 420, 60, 18, 34, 60, 12.5),
+    "small": Frame(320, 250, 48, 12, 30, 48, 8.5),
+    "headline": Frame(560, 400, 58, 20, 34, 56, 12.5),
+    "grid": Frame(460, 320, 52, 14, 32, 52, 8.5),
 }
 
 
@@ -144,8 +144,11 @@ def x_of(entry: Entry, axis: str) -> int:
     return entry.n_coding_words if axis == "coding" else entry.n_columns
 
 
-def y_range(panels: Sequence[Panel], view: str) -> Limits:
-    """Return round limits of accuracy; bands extend them by a quarter of the range at most."""
+def y_range(panels: Sequence[Panel], view: str, pick: Entry | None = None) -> Limits:
+    """Return round limits of accuracy, with the interval of ``pick``.
+
+    Bands extend them by a quarter of the range at most.
+    """
     levels = [e.levels[view] for p in panels for e in p.entries.values() if view in e.levels]
     if not levels:
         return round_limits([0.0, 1.0], 8)
@@ -153,7 +156,10 @@ def y_range(panels: Sequence[Panel], view: str) -> Limits:
     margin = max((max(means) - min(means)) / 4, 0.005)
     low = max(min(level.low for level in levels), min(means) - margin, 0.0)
     high = min(max(level.high for level in levels), max(means) + margin, 1.0)
-    return round_limits([low, high], 8)
+    if pick is not None:
+        level = pick.levels[view]
+        low, high = min(low, level.mean - level.margin), max(high, level.mean + level.margin)
+    return round_limits([max(low, 0.0), min(high, 1.0)], 8)
 
 
 def chart(
@@ -172,14 +178,14 @@ def chart(
     is marked, and its method is the only one in colour.
     """
     frame, ident = FRAMES[use], f"{use}-{panel.ident}-{view}-{axis}"
-    low, high, ticks = limits or y_range([panel], view)
+    low, high, ticks = limits or y_range([panel], view, pick)
     entries = [e for e in panel.entries.values() if view in e.levels]
     xs = sorted({x_of(e, axis) for e in entries if e.method != FULL or axis == "coding"}) or [1]
     curves = {m: [e for e in panel.of(m) if view in e.levels] for m in panel.methods if m in looks}
     curves = {method: curve for method, curve in curves.items() if curve}
     ends = {method: x_of(curve[-1], axis) for method, curve in curves.items()}
     scales = _x_scales(xs, frame)
-    needed = LETTER * max(map(len, curves), default=0) + 18
+    needed = frame.letter * max(map(len, curves), default=0) + 18
     # What ends at the right, or too close to it for a label, has its label outside the frame.
     far = scales["log"](xs[-1]) - needed - 12
     outside = [method for method, x in ends.items() if scales["log"](x) > far]
@@ -190,7 +196,7 @@ def chart(
     heights = {method: y(curve[-1].levels[view].mean) for method, curve in curves.items()}
     labels: dict[str, _Label] = {}
     for group in (outside, [m for m in curves if m not in outside]) if use != "small" else ():
-        places = apart([heights[m] for m in group], LINE_HEIGHT, y.end, y.start)
+        places = apart([heights[m] for m in group], 1.8 * frame.letter, y.end, y.start)
         for method, place in zip(group, places, strict=True):
             x = {k: s(xs[-1] if method in outside else ends[method]) for k, s in scales.items()}
             begin = {k: scales[k](ends[method]) - x[k] for k in x}

@@ -389,7 +389,7 @@ def _curves(view: View) -> Markup:
         "curves",
         charts=drawn,
         legend=legend,
-        spread=f"{_spread(view.panel)} " + "Dotted: codes with all words. " * dashed,
+        spread=f"{_spread(view.panel)} " + "Broken lines: codes with all words. " * dashed,
         numbers=view.wrapped(numbers),
         rule=RULE,
     )
