@@ -58,6 +58,7 @@ def choose_everything(seen: Visit) -> int:
         ("large", ALWAYS | DRAWN | {"claims"}),
         ("without details", ALWAYS),
         ("one split", ALWAYS | DRAWN),
+        ("recogniser", ALWAYS | DRAWN | {"recogniser"}),
     ],
 )
 def test_it_has_its_sections_and_works_without_errors_or_network(browser, page_of, name, sections):

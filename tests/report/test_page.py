@@ -109,7 +109,7 @@ def test_folds_are_named_folds_and_the_one_size_was_not_chosen(tmp_path):
     assert answer.one("p", class_="rule").text == rule
     curves = page.one("section", id="curves")
     assert "ahead in 5 of 5 folds" in curves.text
-    assert "from the lowest to the highest fold" in curves.text
+    assert "Small dots: single folds." in curves.text
     # The provenance quotes the records, whose parameter is called so.
     text = "".join(s.text for s in page.all("section") if s.attributes["id"] != "provenance")
     assert "split" not in text

@@ -42,8 +42,8 @@ MARKERS = (
     "M-5.4 0L-2.7-4.7H2.7L5.4 0L2.7 4.7H-2.7Z",
 )
 N_COLOURS = 8
-MIN_BAND = 5
-"""Splits that make a band; fewer are drawn as dots."""
+MIN_BAND, MAX_BAND = 5, 0.25
+"""Splits that make a band, and the share of a chart's height that it may have; else dots."""
 AXES = {"coding": "words used in coding", "columns": "dimensions of a histogram"}
 Limits = tuple[float, float, list[float]]
 
@@ -209,11 +209,17 @@ def chart(
         _x_axis(frame, "linear", scales["linear"], round_limits([0, xs[-1]], 5)[2], axis),
         _full_level(panel, view, axis, frame, scales, y),
     ]
+    coloured = [pick.method] if pick is not None else list(curves)
+    levels = [e.levels[view] for m in coloured for e in curves.get(m, ())]
+    bands = all(len(level.values) >= MIN_BAND for level in levels) and all(
+        level.high - level.low <= MAX_BAND * (high - low) for level in levels
+    )
     # The curve in colour is drawn last, above the others.
     for method in sorted(curves, key=lambda m: pick is not None and m == pick.method):
         faint = pick is not None and method != pick.method
+        spread = "" if faint else "band" if bands else "dots"
         about = looks[method], labels.get(method), panel.unit
-        parts.append(_curve(curves[method], view, axis, about, scales, y, faint=faint))
+        parts.append(_curve(curves[method], view, axis, about, scales, y, spread))
     if pick is not None:
         level = pick.levels[view]
         bar = [y(level.mean + level.margin), y(level.mean - level.margin)]
@@ -232,8 +238,8 @@ class _Label(NamedTuple):
 
 
 def _x_scales(xs: Sequence[float], frame: Frame) -> dict[str, Scale]:
-    # Markers at the ends keep 14 pixels from the frame.
-    ends = frame.left + 14, frame.width - frame.right - 14
+    # Markers at the ends keep 14 pixels from the frame; a single size stands inside it.
+    ends = frame.left + (14 if len(xs) > 2 else 70), frame.width - frame.right - 14
     return {"log": Scale(xs[0], xs[-1], *ends, log=True), "linear": Scale(0, xs[-1], *ends)}
 
 
@@ -322,13 +328,13 @@ def _full_level(
     number = tag("tspan", f": {full.levels[view].mean:.3f}", class_="more")
     drawn: list[Content] = [tag("line", class_="line", x1=left, x2=right, y1=at, y2=at)]
     if axis == "coding":
-        place = {name: f"translate({x(full.size):g} {at:g})" for name, x in scales.items()}
-        drawn.append(
-            _scaled("g", "transform", place, tag("path", d=MARKERS[1]), class_="end-point")
-        )
+        ends = {name: f"translate({x(full.size):g} {at:g})" for name, x in scales.items()}
+        drawn.append(_scaled("g", "transform", ends, tag("path", d=MARKERS[1]), class_="end-point"))
     label = text([f"all {full.size:,} words", number])
-    # At the left, where the curves are lower.
-    drawn.append(tag("text", label, x=left + 8, y=at - 9, class_="label"))
+    # At the left, where the curves are lower; a single size has its error bar there.
+    few = len({e.size for e in panel.entries.values()}) < 3
+    place = (right, "label end") if few else (left + 8, "label")
+    drawn.append(tag("text", label, x=place[0], y=at - 9, class_=place[1]))
     return tag("g", drawn, class_="curve whole", data_method=FULL)
 
 
@@ -347,17 +353,17 @@ def _curve(
     about: tuple[Look, _Label | None, str],
     scales: Mapping[str, Scale],
     y: Scale,
-    *,
-    faint: bool,
+    spread: str,
 ) -> Markup:
+    """Return a curve with its ``spread`` ("band" or "dots"); faint without one."""
     look, label, unit = about
+    faint = not spread
     levels = [entry.levels[view] for entry in entries]
     across = {name: [x(x_of(entry, axis)) for entry in entries] for name, x in scales.items()}
     heights = [y(level.mean) for level in levels]
     line = {name: _path(xs, heights) for name, xs in across.items()}
     drawn: list[Content] = []
-    n_splits = max(len(level.values) for level in levels)
-    if not faint and 1 < n_splits < MIN_BAND:
+    if spread == "dots" and max(len(level.values) for level in levels) > 1:
         dots = {
             name: "".join(
                 f"M{x:g} {y(value):g}h0"
@@ -367,11 +373,14 @@ def _curve(
             for name, xs in across.items()
         }
         drawn.append(_scaled("path", "d", dots, class_="dots"))
-    elif not faint and n_splits > 1:
+    elif spread == "band":
         outline = [y(level.high) for level in levels] + [y(level.low) for level in reversed(levels)]
         band = {name: _path([*xs, *reversed(xs)], outline) + "Z" for name, xs in across.items()}
         drawn.append(_scaled("path", "d", band, class_="band"))
     drawn.append(_scaled("path", "d", line, class_="line"))
+    if faint and len(entries) == 1:
+        dot = {name: f"M{xs[0]:g} {heights[0]:g}h0" for name, xs in across.items()}
+        drawn.append(_scaled("path", "d", dot, class_="dots"))
     for i, (entry, level) in enumerate(zip(entries, levels, strict=True)):
         if faint:
             break

@@ -334,9 +334,10 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
 
 def _spread(panel: Panel) -> str:
     """Return what is drawn around the curves of a panel."""
-    if panel.n_splits < charts.MIN_BAND:
-        return f"Small dots: single {panel.unit}s." if panel.n_splits > 1 else ""
-    return f"Shaded: from the lowest to the highest {panel.unit}."
+    shaded = f"Shaded: from the lowest to the highest {panel.unit}. "
+    dots = f"Small dots: single {panel.unit}s."
+    is_line = any(len(panel.of(method)) > 1 for method in panel.methods)
+    return shaded * (is_line and panel.n_splits >= charts.MIN_BAND) + dots * (panel.n_splits > 1)
 
 
 def _answers(view: View, title: str, facts: str) -> Markup:
