@@ -44,14 +44,16 @@ LEVEL = 0.05
 class Verdict:
     """The answer to one claim of the paper.
 
-    ``answer`` is whether the records support the claim; ``summary`` holds the numbers in sentences
-    and the rule that turned them into the answer; ``header`` and ``rows`` are the table.
+    ``answer`` is whether the records support the claim; ``found`` says in one sentence what was
+    found; ``summary`` holds all numbers in sentences and the rule that turned them into the answer;
+    ``header`` and ``rows`` are the table.
     """
 
     id: str
     claim: str
     where: str
     answer: Answer
+    found: str
     summary: str
     header: list[str]
     rows: list[list[str]]
@@ -167,6 +169,23 @@ def _above(part: Part) -> float:
     return part.value - part.limit
 
 
+NOT_MEASURED = "These records do not answer it."
+
+
+def clearly(first: str, second: str, parts: Sequence[Part], of: str) -> str:
+    """Return how many intervals of a difference are above 0, and how many below."""
+    above, below = (sum(part.side() == side for part in parts) for side in (1, -1))
+    return (
+        f"{first} is clearly better than {second} in {above} of {len(parts)} {of}, clearly worse "
+        f"in {below}."
+    )
+
+
+def more(value: float) -> str:
+    """Return a difference as a comparison."""
+    return f"{share(abs(value))} {'more' if value > 0 else 'less'} accurate"
+
+
 # -- methods side by side ----------------------------------------------------------------------
 
 Panel = tuple[str, str, int]
@@ -236,9 +255,9 @@ class Accuracies:
 
         With ``coding``, the second method is that of the same set, words and size in this coding.
         """
-        name = f"{TITLES[first]} − {TITLES[second]}"
+        name = f"{first} − {TITLES.get(second, second)}"
         if coding is not None:
-            name = f"{TITLES[first]}: soft − {coding}"
+            name = f"{first}: soft − {coding}"
         found = []
         places = sorted((p, size) for p, method, size in self._found if method == first)
         for panel, size in places:
@@ -304,13 +323,8 @@ def scope(pairs: Sequence[Pair]) -> str:
 
 # -- claims on accuracies ----------------------------------------------------------------------
 
-TITLES = {
-    "paper": "as published",
-    "refinement": "refinement (ours)",
-    "presence": "Yang",
-    "bottleneck": "Fulkerson",
-    "full": "all words",
-}
+TITLES = {"full": "all words"}
+"""Of methods that are not shown by their name."""
 MAPPINGS = ("sqrt", "raw")
 CALLED = {"sqrt": "Square-rooted", "raw": "Raw"}
 COMPARABLE = 0.02
@@ -325,7 +339,7 @@ class _Claim:
     """A claim on accuracies.
 
     ``pairs`` compares the method that decides, or ours; ``parts`` turns pairs into numbers, and
-    ``decide`` these into an answer, as ``rule`` says in words.
+    ``decide`` these into an answer, as ``rule`` says in words. ``plain`` is what was found.
     """
 
     id: str
@@ -334,6 +348,7 @@ class _Claim:
     pairs: Callable[[Accuracies, str], list[Pair]]
     parts: Callable[[Sequence[Pair]], list[Part]]
     decide: Callable[[Sequence[Part]], Answer]
+    plain: Callable[[Sequence[Part]], str]
     rule: str
     ours_beside: bool = True
 
@@ -354,7 +369,7 @@ class _Claim:
             beside = self.pairs(found[chief], "refinement")
             ours = self.parts(beside)
             if ours:
-                text += f"Of {TITLES['refinement']}: {self.decide(ours)}; {written(ours)}. "
+                text += f"Of refinement: {self.decide(ours)}; {written(ours)}. "
                 shown += beside
         if parts[chief]:
             text += f"Measured: {scope(pairs[chief])} "
@@ -371,8 +386,9 @@ class _Claim:
             row += [signed(pair.difference), ahead]
             rows.append([*row, signed(there.get((pair.name, pair.panel, pair.size)))])
         answer = agreed(self.decide(side) for side in parts.values())
+        plain = self.plain(parts[chief]) if parts[chief] else NOT_MEASURED
         summary = f"{text}Rule: {self.rule} Where the two kinds of histograms disagree, not shown."
-        return Verdict(self.id, self.claim, self.where, answer, summary, header, rows)
+        return Verdict(self.id, self.claim, self.where, answer, plain, summary, header, rows)
 
 
 def _against(second: str, pairs_of: Accuracies, method: str) -> list[Pair]:
@@ -403,7 +419,7 @@ def _from_largest(pairs: Sequence[Pair], name: str) -> list[Part]:
 
 
 def _better(pairs: Sequence[Pair]) -> list[Part]:
-    more = "from the largest minus from the smallest full codebook"
+    more = "from the smallest to the largest full codebook"
     return _average(pairs) + _from_largest(pairs, more)
 
 
@@ -455,6 +471,11 @@ CLAIMS = (
         partial(_against, "presence"),
         _better,
         all_hold,
+        lambda parts: (
+            f"paper is {more(parts[0].value)} than presence on average"
+            + "".join(f"; the lead changes by {signed(p.value)} {p.name}" for p in parts[1:])
+            + "."
+        ),
         "supported when the 95 % intervals of the mean difference and of the difference from the "
         "largest full codebook minus that from the smallest are both above 0; contradicted when "
         "one interval (corrected for their number) is below 0; else not shown.",
@@ -466,6 +487,10 @@ CLAIMS = (
         partial(_against, "bottleneck"),
         partial(_average, limit=-COMPARABLE),
         all_hold,
+        lambda parts: (
+            f"paper is {more(parts[0].value)} than bottleneck on average; {COMPARABLE} less counts "
+            "as comparable."
+        ),
         f"supported when the 95 % interval of the mean difference is above −{COMPARABLE}; "
         "contradicted when it is below; else not shown.",
     ),
@@ -476,6 +501,7 @@ CLAIMS = (
         partial(_against, "full"),
         _hundredth,
         some_hold,
+        lambda parts: clearly("With a hundredth of the words, paper", "all words", parts, "panels"),
         f"the largest size of at most 1/{TWO_ORDERS} of the full codebook, panel by panel, minus "
         "all words; supported when one interval (corrected for the number of panels) is above 0; "
         "contradicted when the 95 % intervals of all panels are below 0; else not shown.",
@@ -487,6 +513,7 @@ CLAIMS = (
         lambda found, _: found.pairs("bottleneck", "full"),
         _by_size,
         some_hold,
+        partial(clearly, "bottleneck", "all words", of="sizes"),
         "size by size, over all panels; supported when one interval (corrected for the number of "
         "sizes) is above 0; contradicted when the 95 % intervals of all sizes are below 0; else "
         "not shown.",
@@ -500,6 +527,11 @@ CLAIMS = (
         _both_gains,
         _larger,
         all_hold,
+        lambda parts: (
+            "From the largest instead of the smallest codebook, the gain changes by "
+            + listed(f"{signed(p.value)} ({p.name.split(' ')[0]})" for p in parts)
+            + "."
+        ),
         "the gain (accuracy minus that of all words, mean over sizes) from the largest full "
         "codebook minus that from the smallest; supported when the 95 % intervals of both methods "
         "are above 0; contradicted when one (corrected for their number) is below 0; else not "
@@ -512,6 +544,7 @@ CLAIMS = (
         _codings,
         _by_panel,
         both_occur,
+        partial(clearly, "Soft coding", "hard coding", of="cases"),
         "soft minus hard coding, mean over sizes, for each set and full codebook; supported when "
         "one interval (corrected for their number) is above 0 and another below 0; contradicted "
         "when all 95 % intervals are on the same side; else not shown.",
@@ -558,8 +591,10 @@ def few_iterations(probes: Lines) -> Verdict:
                 gain = means[-1] - mean(path[0]["accuracy"]) if 0 in path else None
                 rows.append([*cells, signed(gain)])
     parts = [part for key, paths in starts.items() for part in _search_parts(*key, paths)]
-    text = NO_PROBE.format("iterations")
+    text, plain = NO_PROBE.format("iterations"), NOT_MEASURED
     if parts:
+        gains = listed(f"{signed(p.value)} ({p.name.split(',')[0]})" for p in parts[::3])
+        plain = f"After the published number of steps, accuracy has changed by {gains}."
         about = _lines(probes, "iterations")[0]
         text = (
             f"Intervals are of 95 %, from the random starts: {written(parts, most=6)}. Algorithm 1 "
@@ -571,6 +606,7 @@ def few_iterations(probes: Lines) -> Verdict:
         "The search does well after relatively few steps: 100 (hard) and 500 (soft).",
         "Section 4.1, Discussion",
         all_hold(parts),
+        plain,
         f"{text}Rule: for each coding three numbers, as means over the sets: accuracy after the "
         f"published steps minus that of the start; {NEAR} minus what the longest search gains on "
         f"it; the rise of the search's own score minus {SETTLED:.0%} of the longest search's. "
@@ -632,10 +668,14 @@ def error_falls(probes: Lines) -> Verdict:
             interval = partial(hoeffding, left, line["n_images"], 2.0)
             parts.append(Part(f"{line['set']} {n_kept} words", left, interval))
             ends.append((path[0]["error"], path[-1]["error"], floor or 0.0, path[-1]["limit"]))
-    text = NO_PROBE.format("transfer-error")
+    text, plain = NO_PROBE.format("transfer-error"), NOT_MEASURED
     if parts:
         about = _lines(probes, "transfer-error")[0]
         first, last, floors, limits = map(list, zip(*ends, strict=True))
+        plain = (
+            f"With all descriptors the error of Eq. 6 is {between(last)}; if the claim held, at "
+            f"most {between(limits)} would be left."
+        )
         text = (
             f"Mean L1 error (0 to 2) of Eq. 6 against re-coding: {between(first)} with the fewest "
             f"descriptors per image, {between(last)} with all, and on the way to {between(floors)} "
@@ -649,6 +689,7 @@ def error_falls(probes: Lines) -> Verdict:
         "When an image has many local features, Ψ gives its representation without re-coding.",
         "Section 3.2.1, Proposition 1 and the heuristic of Eq. 6",
         all_hold(parts),
+        plain,
         f"{text}Rule: what Proposition 1's variance allows (the sum of the standard deviations) "
         "minus the error of Eq. 6 with all descriptors, for each set and number of kept words; "
         "supported when all 95 % intervals are above 0; contradicted when one (corrected for their "
@@ -707,7 +748,7 @@ def coding_dominates(probes: Lines) -> Verdict:
                 where = f"{line['set']} {row['coding']} {row['n_words']}"
                 parts.append(Part(where, ratio, partial(repeated, ratio), 1.0))
             shares_of.setdefault(row["n_words"], []).append(coding)
-    text = NO_PROBE.format("cost-shares")
+    text, plain = NO_PROBE.format("cost-shares"), NOT_MEASURED
     if shares_of:
         shares = [
             f"{between(shares_of[n], '{:.0%}'.format)} with {n} words" for n in sorted(shares_of)
@@ -716,11 +757,15 @@ def coding_dominates(probes: Lines) -> Verdict:
             "Coding's share of the time to describe, code, pool and classify an image: "
             f"{listed(shares)}. One thread; reading the file is not counted. "
         )
+    if parts:
+        whole = between((1 - 1 / (1 + part.value) for part in parts), "{:.0%}".format)
+        plain = f"With a full codebook, coding takes {whole} of the time of an image."
     return Verdict(
         "coding-dominates",
         "Coding dominates the cost of the pipeline.",
         "Section 1 and Section 2",
         all_hold(parts),
+        plain,
         f"{text}Rule: the time of coding with a full codebook against all other time of an image, "
         f"for each set, coding and codebook. A time repeats within a factor of {TIMES:g}: "
         f"supported when coding takes more than {TIMES:g} times as long in all of them; "
@@ -752,7 +797,13 @@ def brute_force(probes: Lines) -> Verdict:
                 where = f"{line['set']} {row['coding']} {row['n_kept']}"
                 parts.append(Part(f"{where}: time", speed, partial(repeated, speed), 1.0))
                 parts.append(Part(f"{where}: space", -space, partial(counted, -space), -1.0))
-    text = NO_PROBE.format("brute-force")
+    text, plain = NO_PROBE.format("brute-force"), NOT_MEASURED
+    if parts:
+        plain = (
+            f"A step is {between((p.value for p in parts[::2]), amount)} times faster than "
+            f"re-coding, and holds {between((-p.value for p in parts[1::2]), amount)} times the "
+            "bytes."
+        )
     if ratios:
         about = _lines(probes, "brute-force")[0]
         sentences = []
@@ -773,6 +824,7 @@ def brute_force(probes: Lines) -> Verdict:
         "Inference needs less time and space than instantiating the whole pipeline at each step.",
         "Section 4.1.1, Complexity Analysis",
         all_hold(parts),
+        plain,
         f"{text}Rule: of the paper's own ways (Eq. 6 for hard, Claim 2 for soft coding); supported "
         f"when a step is more than {TIMES:g} times quicker (a time repeats within that factor) and "
         "what is held is smaller in every set and size; contradicted when one step is slower by "

@@ -166,7 +166,7 @@ def test_panels_that_are_not_there_are_named(name):
 
 def test_our_method_is_shown_beside_and_may_be_missing():
     found = judged("comparable-to-fulkerson", cells_of())
-    assert "Of refinement (ours): supported; mean +0.090" in found.summary
+    assert "Of refinement: supported; mean +0.090" in found.summary
     without = [one for one in cells_of() if one["method"] != "refinement"]
     found = judged("comparable-to-fulkerson", without)
     assert "refinement" not in found.summary

@@ -25,19 +25,38 @@ RUNS: dict[str, dict[str, Any]] = {
     "large": {"large": True, "sizes": [10, 20, 50], "splits": 2},
     "without details": {"details": False, "splits": 2},
     "one split": {"splits": 1, "sizes": [20]},
+    "recogniser": {
+        "methods": ["full", "refinement", "random", "kmeans"],
+        "sizes": [50],
+        "splits": 5,
+        "folds": True,
+        "raw": [],
+    },
 }
 """Runs that the page must be able to show, and how they are made."""
 
 
 @pytest.fixture(scope="session")
 def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the page of a run by name, in the run's folder; "large" has an additional section."""
+    """Return the page of a run by name, in the run's folder.
+
+    "large" has an additional section, "recogniser" one before the curves, and "results" is the page
+    of the recorded results.
+    """
 
     @cache
     def page_of(name: str) -> Path:
+        if name == "results":
+            return Path(__file__).resolve().parents[2] / "results" / "index.html"
         folder = made_run(tmp_path_factory.mktemp("run"), **RUNS[name])
-        more = Section("Claims", "Of the paper.", table("Claims", ["Claim", "Found"], [["a", "b"]]))
-        return write_page(folder, extra=[more] if name == "large" else [])
+        rows = table("Answers", ["Claim", "Found"], [["a", "b"]])
+        extra = {
+            "large": Section("Claims", "Of the paper.", rows),
+            "recogniser": Section("Recogniser", "Learned from all images.", rows, first=True),
+        }
+        title = "photos: 50 of 200 words" if name == "recogniser" else None
+        added = [extra[name]] if name in extra else []
+        return write_page(folder, extra=added, title=title, method="refinement")
 
     return page_of
 

@@ -106,7 +106,7 @@ def test_the_image_is_painted_for_each_size(seen):
 
 def test_searches_can_be_chosen(seen):
     options = seen.at("#trace option").all_text_contents()
-    assert [option.split(",")[0] for option in options] == ["refined words", "annealed words"]
+    assert [option.split(",")[0] for option in options] == ["refinement", "annealing"]
     for option in options:
         seen.at("#trace").select_option(label=option)
         figure = seen.at("#search figure > div:visible")

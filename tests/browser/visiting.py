@@ -66,14 +66,13 @@ class Visit:
         )
 
     def barriers(self) -> list[str]:
-        """What axe-core calls serious or critical; hidden elements are removed first, for speed."""
+        """What axe-core finds; hidden elements are removed first, for speed."""
         self.page.evaluate("document.querySelectorAll('[hidden]').forEach(one => one.remove())")
         self.page.evaluate(AXE)
         results: dict[str, Any] = self.page.evaluate("axe.run({resultTypes: ['violations']})")
         return [
             f"{violation['id']}: {' '.join(map(str, node['target']))}"
             for violation in results["violations"]
-            if violation["impact"] in {"serious", "critical"}
             for node in violation["nodes"]
         ]
 

@@ -73,12 +73,23 @@ def test_a_store_gives_the_same_cells_as_its_folder(small_scenes, compared, tmp_
 
 
 def test_pixels_are_kept_only_where_they_may_be(bowsaw, small_scenes, tmp_path):
-    words = "--words 20 --sizes 4 --methods annealing --splits 1 --split 6/6/rest -q"
-    for name, more in (("shown", ()), ("hidden", ("--no-pixels",))):
-        bowsaw("compare", small_scenes, *words.split(), "-o", name, "-j", 1, *more).lines()
+    words = "--words 20 --sizes 4 --methods annealing --splits 1 -q"
+    bowsaw("extract", small_scenes, "-o", "a.store", "--split", "6/6/rest", "-q").lines()
+    split = ("--split", "6/6/rest")
+    for source, name, more in (
+        (small_scenes, "shown", split),
+        (small_scenes, "hidden", (*split, "--no-pixels")),
+        ("a.store", "shown too", ("--images", small_scenes)),
+        ("a.store", "hidden too", ()),
+    ):
+        bowsaw("compare", source, *words.split(), "-o", name, "-j", 1, *more).lines()
         page = (tmp_path / name / "index.html").read_text("utf-8")
         # What every JPEG (the image) and every PNG (the words' patches) begins with, in base64.
-        assert [start in page for start in ("/9j/4AAQ", "iVBORw0KGgo")] == [name == "shown"] * 2
+        is_shown = name.startswith("shown")
+        assert [start in page for start in ("/9j/4AAQ", "iVBORw0KGgo")] == [is_shown] * 2
+    found = bowsaw("compare", "a.store", *words.split(), "-o", "x", "--images", tmp_path)
+    assert found.code == 4
+    assert "the first image of a.store. Give the folder" in found.err
 
 
 def test_report_builds_the_same_page_again(bowsaw, compared, tmp_path):

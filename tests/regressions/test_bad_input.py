@@ -274,6 +274,7 @@ export {book} -o x.onnx {{}}                              | --word-dtype uint8; 
 export {book} -o x.onnx --classifier c.safetensors {{}}   | --coding soft; --store s; --perplexity 3
 compare {store} -o run {{}}                               | --sharpness 3; --preset caltech10
 compare {store} -o run {{}}                               | --no-pixels; --split auto; --seed 1
+compare {images} -o run {{}}                              | --images x
 convert {book} x.npy {{}}                                 | --variable a; --layout rows; --scale 2
 """
 

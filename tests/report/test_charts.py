@@ -1,3 +1,4 @@
+import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -12,8 +13,10 @@ from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
 from bowsaw.report.charts import (
     FRAMES,
+    MIN_BAND,
     N_COLOURS,
     Scale,
+    apart,
     chart,
     looks_of,
     round_limits,
@@ -87,20 +90,79 @@ def test_no_two_methods_look_alike_and_dashes_mark_those_that_need_all_words():
 def test_one_split_has_no_band_and_one_size_one_point():
     found = panel(cell("saw", 10, 0.7), cell("full", 100, 0.8))
     drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"])))
-    assert drawing.all("path", class_="band") == []
+    assert drawing.all("path", class_="band") == drawing.all("path", class_="dots") == []
     assert len(drawing.all("g", class_="point")) == 1
     # Limits are steps of 1, 2 or 5.
     assert round_limits([0.62, 0.71]) == (0.62, 0.72, [0.62, 0.64, 0.66, 0.68, 0.7, 0.72])
 
 
-def test_the_file_is_xml_with_both_themes_and_a_legend(tmp_path):
+@pytest.mark.parametrize(("n_splits", "drawn"), [(2, "dots"), (MIN_BAND, "band")])
+def test_few_splits_are_dots_and_many_are_a_band(n_splits, drawn):
+    cells = [cell("saw", n, 0.7 + s / 100, split=s) for n in (10, 20) for s in range(n_splits)]
+    drawing = read(chart(panel(*cells), "sqrt", "columns", looks_of({}, ["saw"])))
+    found = {name: drawing.all("path", class_=name) for name in ("dots", "band")}
+    assert {name: len(paths) for name, paths in found.items() if paths} == {drawn: 1}
+    if drawn == "dots":
+        assert found["dots"][0].attributes["d"].count("h0") == 2 * n_splits
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_outside"), [((10, 20), False), ((10, 900), True)], ids=["space", "no space"]
+)
+def test_labels_stand_at_the_ends_of_their_curves_and_do_not_overlap(sizes, is_outside):
+    accuracies = {"saw": 0.70, "axe": 0.701, "pin": 0.699}
+    found = panel(
+        *(
+            cell(m, size, value, full_words=1000)
+            for m, value in accuracies.items()
+            for size in sizes
+        ),
+        cell("full", 1000, 0.9, full_words=1000),
+        methods=("full", *accuracies),
+    )
+    drawing = read(chart(found, "sqrt", "coding", looks_of({}, list(accuracies))))
+    curves = {c.attributes["data-method"]: c for c in drawing.all("g", class_="curve")}
+    labels = {m: curves[m].one("g", class_="label") for m in accuracies}
+    assert {m: label.text for m, label in labels.items()} == {m: m for m in accuracies}
+    heights = sorted(translation(label)[1] for label in labels.values())
+    assert all(b - a >= 20 for a, b in pairwise(heights))
+    assert min(labels, key=lambda m: translation(labels[m])[1]) == "axe"
+    for method, label in labels.items():
+        last = translation(curves[method].all("g", class_="point")[-1])[0]
+        full = translation(drawing.one("g", class_="end-point"))[0]
+        assert translation(label)[0] == pytest.approx(16 + (full if is_outside else last))
+
+
+@given(st.lists(st.floats(0, 100), max_size=12))
+def test_numbers_are_moved_apart_in_their_order(places):
+    found = apart(places, 20, 0, 100)
+    gap = min(20, 100 / max(len(places) - 1, 1))
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    assert all(found[b] - found[a] >= gap - 1e-9 for a, b in pairwise(order))
+    assert all(-1e-9 <= place <= 100 + 1e-9 for place in found)
+
+
+def test_the_marked_point_has_an_error_bar():
+    found = panel(cell("saw", 10, 0.7), cell("saw", 20, 0.8), cell("full", 100, 0.8))
+    pick = found.entries["saw", 10]
+    drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"]), use="headline", pick=pick))
+    bar = drawing.one("path", class_="error").attributes["d"]
+    top, foot = (float(n) for n in re.search(r"M\S+ (\S+)V(\S+?)M", bar).groups())
+    ring = float(drawing.one("circle").attributes["cy"])
+    ticks = [float(t.text) for t in drawing.one("g", class_="y").all("text", class_="end")]
+    frame, margin = FRAMES["headline"], pick.levels["sqrt"].margin
+    scale = (frame.height - frame.bottom - frame.top) / (ticks[-1] - ticks[0])
+    assert [ring - top, foot - ring] == pytest.approx([margin * scale] * 2, abs=0.11)
+
+
+def test_the_file_is_xml_with_both_themes_and_labels(tmp_path):
     folder = made_run(tmp_path / "run", details=False, splits=2)
     tree = ElementTree.parse(write_figure(folder, tmp_path / "curves.svg")).getroot()
     assert "prefers-color-scheme: dark" in tree.findtext(f"{SVG}style")
     titles = [t.text for t in tree.iter(f"{SVG}text") if t.get("class") == "title"]
     assert titles == ["scenes, hard coding, 200 words", "scenes, soft coding, 200 words"]
     texts = {t.text for t in tree.iter(f"{SVG}text")}
-    assert {"refined words", "random words", "presence ranking"} <= texts
+    assert {"refinement", "random", "presence", "accuracy", "words used in coding"} <= texts
     path = write_figure(folder, tmp_path / "one.svg", only={"coding": "soft"}, axis="columns")
     titles = [t.text for t in ElementTree.parse(path).iter() if t.get("class") == "title"]
     assert titles == ["scenes, soft coding, 200 words"]

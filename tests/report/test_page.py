@@ -8,6 +8,8 @@ from tests.report.reading import read
 
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import FormatError
+from bowsaw.evaluation import significance
+from bowsaw.evaluation.significance import RULE, accuracy_margin
 from bowsaw.report import Section, tag, write_page
 from bowsaw.report.charts import style_sheet
 from bowsaw.report.page import page_html
@@ -30,7 +32,9 @@ def largest(tmp_path_factory):
     """The file of a run with eight panels and an additional section."""
     folder = made_run(tmp_path_factory.mktemp("large"), large=True, splits=5)
     more = Section("My <claims>", "What was <found>.", tag("p", "Supported.", class_="mine"))
-    return write_page(folder, extra=[more, Section("Costs", "The same title.", "")])
+    first = Section("Summary", "What was made.", tag("p", "A recogniser."), first=True)
+    same = Section("Costs", "The same title.", "")
+    return write_page(folder, extra=[more, first, same], title="a <run>")
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +55,9 @@ def shown(page, **attributes):
     return found
 
 
-def test_additional_sections_come_last_with_a_link(large):
+def test_additional_sections_come_last_or_before_the_curves_with_a_link(large):
     assert sections_of(large)[-3:] == ["provenance", "my-claims", "costs-more"]
+    assert sections_of(large)[:3] == ["answer", "summary", "curves"]
     section = large.one("section", id="my-claims")
     assert section.one("h2").text == "My <claims>"
     assert section.one("p", class_="lead").text == "What was <found>."
@@ -79,8 +84,41 @@ def test_the_first_screen_has_the_numbers_of_the_cells(comparison):
     assert mean("refinement", 0) == pytest.approx(0.7225)
     answer = shown(comparison.one("section", id="answer"), data_map="sqrt", data_panel="p0")
     text = answer.one("p", class_="headline").text.replace("\u202f", " ")
-    found = re.match(r"50 words keep (\S+) of (\S+) \(97 %\), 4 × smaller, 3.1 × faster", text)
-    assert [float(n) for n in found.groups()] == pytest.approx([0.7225, 0.7425], abs=0.00051)
+    pattern = r"50 words keep (\S+) ± (\S+) of (\S+) \(97 %\), 4 × smaller, 3.1 × faster"
+    found = re.match(pattern, text.replace("\u00a0", " "))
+    # Wilson's interval of 0.7225 for 400 images is wider than that of the three splits.
+    numbers = [0.7225, accuracy_margin([0.7125, 0.7225, 0.7325], 1.0, [100] * 4), 0.7425]
+    assert [float(n) for n in found.groups()] == pytest.approx(numbers, abs=0.00051)
+
+
+def test_the_run_is_named_at_the_top_with_its_images_and_splits(comparison, large):
+    assert comparison.one("h1").text == "scenes 800 images · 3 random splits · 2026-01-02"
+    assert comparison.one("head").one("title").text == "bowsaw: scenes"
+    assert large.one("h1").text.startswith("a <run> 5,000 images · 5 random splits")
+
+
+def test_folds_are_named_folds_and_the_one_size_was_not_chosen(tmp_path):
+    methods = ["full", "refinement", "random", "kmeans"]
+    run = read_run(
+        made_run(tmp_path, splits=5, sizes=[50], methods=methods, details=False, folds=True)
+    )
+    page = read(page_html(run, [], method="refinement"))
+    assert "5 folds" in page.one("h1").text
+    answer = shown(page.one("section", id="answer"), data_map="sqrt", data_panel="p0")
+    rule = "Method refinement. Mean accuracy over 5 folds ± half of its 95 % interval."
+    assert answer.one("p", class_="rule").text == rule
+    curves = page.one("section", id="curves")
+    assert "ahead in 5 of 5 folds" in curves.text
+    assert "Small dots: single folds." in curves.text
+    # The provenance quotes the records, whose parameter is called so.
+    text = "".join(s.text for s in page.all("section") if s.attributes["id"] != "provenance")
+    assert "split" not in text
+
+
+def test_the_rule_for_significance_is_printed_once_in_the_words_of_the_code(comparison):
+    assert comparison.text.count(RULE) == 1
+    plain = " ".join(significance.__doc__.split())
+    assert RULE.removeprefix("A") in plain
 
 
 def test_sections_stand_in_order_one_view_is_shown_and_every_method_has_a_toggle(comparison):
@@ -109,7 +147,7 @@ def test_the_script_gets_sizes_with_words_and_confusions_summed_over_splits(comp
 def test_a_map_that_ours_was_not_measured_with_is_answered_by_what_was(tmp_path):
     page = page_of(tmp_path, large=True, splits=1, details=False, raw=["full", "paper"])
     raw = page.one("section", id="answer").all("div", data_panel="p1", data_map="raw")
-    assert "Algorithm 1 as published" in raw[0].one("p", class_="rule").text
+    assert "Method paper, the most accurate." in raw[0].one("p", class_="rule").text
 
 
 def contrast(*colours):
@@ -184,10 +222,10 @@ def test_without_details_the_words_are_left_out(tmp_path):
     assert [row["method"] for row in offered] == SMALL[1:]
 
 
-def test_one_split_and_one_size_make_a_page_without_p_and_names_stay_names(tmp_path):
+def test_one_split_and_one_size_make_a_page_without_marks_and_names_stay_names(tmp_path):
     page = page_of(tmp_path, classes=HOSTILE, splits=1, sizes=[20])
     assert {"answer", "words", "image", "search", "confusion"} <= set(sections_of(page))
-    assert "p = " not in page.one("section", id="curves").one("details").text
+    assert page.all("abbr") == []
     assert page.all("img") == []
     assert len(page.all("script")) == 2
     assert len(page.all("main")) == 1
@@ -216,7 +254,7 @@ def test_a_damaged_cell_is_named_with_its_line_and_no_cells_are_nothing_measured
         write_page(folder)
     path.unlink()
     page = read(write_page(folder).read_text("utf-8"))
-    assert page.one("h1").text == "Nothing has been measured yet"
+    assert page.one("h1").text == "scenes: nothing has been measured yet"
 
 
 def test_a_damaged_detail_is_refused_and_the_old_page_stays(tmp_path):

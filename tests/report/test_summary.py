@@ -1,11 +1,9 @@
-import math
-
 import numpy as np
 import pytest
 from tests.report.made_run import made_run
 
 from bowsaw.comparison.records import read_run
-from bowsaw.evaluation.significance import holm, paired_test
+from bowsaw.evaluation.significance import accuracy_margin, holm, paired_test
 from bowsaw.report.summary import PanelKey, differences, headline_pick, level, panels_of, recommend
 
 OURS = {"ours": True, "codes_with": "pruned"}
@@ -44,14 +42,24 @@ def panel(*cells, methods=("full", "saw", "axe")):
     return found
 
 
-def test_level_has_mean_deviation_and_the_range_of_the_splits():
-    # Of 0.70, 0.72, 0.77: mean 0.73, squared deviations 0.0009 + 0.0001 + 0.0016 over 2.
-    found = level({0: 0.70, 1: 0.72, 2: 0.77})
+def test_level_has_mean_margin_and_the_range_of_the_splits():
+    found = level({0: 0.70, 1: 0.72, 2: 0.77}, 0.04)
     assert found.mean == pytest.approx(0.73)
-    assert found.deviation == pytest.approx(math.sqrt(0.0026 / 2))
     assert (found.low, found.high) == (0.70, 0.77)
-    one = level({4: 0.5})
-    assert (one.mean, one.deviation, one.low, one.high) == (0.5, None, 0.5, 0.5)
+    assert found.text == "0.730 ± 0.040"
+
+
+def test_folds_test_different_images_and_splits_the_same_ones_again():
+    cells = [cell("saw", 10, 0.7, split=split) for split in range(4)]
+    about = {"sets": {"toys": {"classes": ["a", "b"]}}}
+    (splits,) = panels_of(about, cells)
+    (folds,) = panels_of(about, [{**cell, "n_folds": 4} for cell in cells])
+    assert (splits.unit, folds.unit) == ("split", "fold")
+    assert (splits.n_splits, folds.n_splits) == (4, 4)
+    # 100 test images per class in each split; 400 different ones in four folds.
+    for found, n in ((splits, 100), (folds, 400)):
+        margin = found.entries["saw", 10].levels["sqrt"].margin
+        assert margin == pytest.approx(accuracy_margin([0.7] * 4, 2.0, [n, n]))
 
 
 def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
@@ -65,16 +73,19 @@ def test_cells_become_panels_in_the_order_of_the_run(tmp_path):
 
 def test_confusions_are_summed_and_costs_are_medians_over_splits():
     found = panel(
-        cell("saw", 10, 0.6, split=0, costs={"code_ms": 1.0, "peak_bytes": None}),
-        cell("saw", 10, 0.8, split=1, costs={"code_ms": 3.0, "peak_bytes": 100}),
+        cell("saw", 10, 0.6, split=0, costs={"code_ms": 1.0, "codebook_seconds": None}),
+        cell("saw", 10, 0.8, split=1, costs={"code_ms": 3.0, "codebook_seconds": 100}),
         cell("saw", 10, 0.7, split=2, costs={"code_ms": 80.0}),
         cell("axe", 10, 0.6, results={}),
+        cell("pin", 10, 0.6, costs={"code_ms": 2.0}),
+        cell("pin", 20, 0.6, costs={"code_ms": None}),
     )
-    assert found.methods == ["saw"]
+    assert found.methods == ["saw", "pin"]
     entry = found.entries["saw", 10]
     assert entry.confusions["sqrt"] == [[210, 90], [90, 210]]
-    assert entry.costs["code_ms"] == 3.0
-    assert entry.costs["peak_bytes"] == 100
+    # Of 10 words, whatever the method: 1, 2, 3 and 80 ms.
+    assert found.code_ms == {10: 2.5}
+    assert entry.costs["codebook_seconds"] == 100
     assert entry.costs["select_seconds"] is None
 
 
@@ -153,7 +164,8 @@ def test_differences_are_the_corrected_test_on_the_mean_over_sizes_with_holm_ove
     # 10 images of the codebook, 10 others to train, 40 to test.
     raw = [paired_test(saw, peer, 20, 40) for peer in (full, axe)]
     assert [d.peer for d in found] == ["full", "axe"]
-    assert [d.mean for d in found] == pytest.approx([r.mean for r in raw])
+    assert [d.mean.mean for d in found] == pytest.approx([r.mean for r in raw])
+    assert [d.significant for d in found] == [d.p < 0.05 for d in found] == [False, False]
     assert [d.p for d in found] == pytest.approx(list(holm([r.p for r in raw])))
     assert found[1].sizes == {10: (pytest.approx(0.08 / 3), 3, 3), 20: (pytest.approx(0.02), 2, 3)}
 
@@ -162,8 +174,19 @@ def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
     saw = [cell("saw", 10, 0.7, split=split) for split in (0, 1, 2)]
     axe = [cell("axe", 10, 0.6, split=1), cell("axe", 10, 0.5, split=2)]
     (two,) = differences(panel(*saw, *axe), "sqrt", "saw")
-    assert two.mean == pytest.approx(0.15)
-    assert two.sizes[10][1:] == (2, 2)
+    assert two.mean == two.sizes[10] == (pytest.approx(0.15), 2, 2)
     assert two.p is not None
     (one,) = differences(panel(*saw, axe[0]), "sqrt", "saw")
-    assert (one.mean, one.p) == (pytest.approx(0.1), None)
+    assert (one.mean.mean, one.p, one.significant) == (pytest.approx(0.1), None, False)
+
+
+def test_a_method_that_is_asked_for_is_in_the_headline_and_one_size_is_no_choice():
+    full, methods = cell("full", 100, 0.73), {"saw": OURS, "axe": OURS}
+    found = panel(full, cell("saw", 10, 0.60), cell("axe", 10, 0.72))
+    pick = headline_pick(found, "sqrt", methods)
+    assert (pick.entry.method, pick.chosen) == ("axe", True)
+    pick = headline_pick(found, "sqrt", methods, "saw")
+    assert (pick.entry.method, pick.chosen) == ("saw", False)
+    assert headline_pick(found, "sqrt", methods, "pin").entry.method == "axe"
+    pick = headline_pick(panel(full, cell("saw", 10, 0.60)), "sqrt", methods)
+    assert not pick.chosen

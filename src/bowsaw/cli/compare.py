@@ -27,7 +27,7 @@ from bowsaw.comparison.compare import Step, compare, plan
 from bowsaw.comparison.methods import DEFAULT, METHODS
 from bowsaw.comparison.records import Cell, Run, margin_of
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import DataError
+from bowsaw.errors import DataError, MismatchError
 from bowsaw.formatting import format_count, format_seconds
 from bowsaw.images.split import auto_sizes
 from bowsaw.parallel import effective_jobs
@@ -73,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_coding(parser, "the training images of each split", several=True)
     text = "keep no patch and no image in the page; words are drawn as glyphs"
     opt.add(opt.advanced(parser), "--no-pixels", bool, text)
+    text = "the folder that a store's images came from, for patches and images in the page"
+    opt.add(parser, "--images", str, text, dest="image_folder", metavar="FOLDER")
     add_preset(parser)
 
 
@@ -128,7 +130,17 @@ def _read_collection(command: Command) -> Collection:
         split = opt.split_of(store, "accuracy is measured on its test images")
         sizes, options.seed = (split.n_codebook, split.n_train), split.seed
         opt.check_folder(options.output, options.images)
+        root = None if options.image_folder is None else Path(options.image_folder)
+        if root is None:
+            command.note("the page shows no pixels: a store has none. --images FOLDER adds them")
+        elif not all((root / path).is_file() for path in store.paths[:1]):
+            raise MismatchError(
+                f"{root} has no {store.paths[0]}, the first image of {options.images}. Give the "
+                "folder that was given to bowsaw extract."
+            )
     else:
+        reason = "it belongs to a store, and IMAGES is a folder. Leave it out"
+        opt.refuse_options(options, ("images",), reason)
         images = image_folder(options.images, options.preset)
         if len(images.classes) < 2:
             raise DataError(

@@ -15,15 +15,15 @@ other folds choose (:func:`bowsaw.comparison.records.choose_c`).
 
 **Costs.** ``select_seconds`` is the time of the fit; what an earlier cell of the split has computed
 takes no time again. ``code_ms`` is coding and pooling per image, averaged over all images, with
-``threads`` threads. ``peak_bytes`` is the process's peak while words were chosen, on Linux.
+``threads`` threads.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -89,7 +89,6 @@ class _Chosen(NamedTuple):
     codebook: Codebook
     trace: dict[str, Any] | None = None
     seconds: float = 0.0
-    peak: int | None = None
 
 
 class _Coded(NamedTuple):
@@ -197,7 +196,7 @@ class SplitRun:
             self._panel = (key.coding, key.full_words)
             self._full: _Coded | None = None
             self._shared: SharedCodes | None = None
-            self._trees: dict[str, tuple[Any, float, int | None]] = {}
+            self._trees: dict[str, tuple[Any, float]] = {}
             self._sharpness = self._panel_sharpness(key)
         chosen = self._choose(key)
         coded = self._code(key, chosen)
@@ -248,7 +247,6 @@ class SplitRun:
                 "codebook_seconds": seconds,
                 "code_ms": round(coded.code_ms, 4),
                 "classify_seconds": round(classify, 3),
-                "peak_bytes": chosen.peak,
                 "threads": effective_jobs(run.n_jobs),
             },
             "fingerprint": self.fingerprint(key),
@@ -279,9 +277,9 @@ class SplitRun:
         if template is None:
             return _Chosen(None, self.codebook(key.size))
         if key.method in self._trees:
-            merged, seconds, peak = self._trees[key.method]
+            merged, seconds = self._trees[key.method]
             selection = merged.selection_at(key.size)
-            return _Chosen(selection, selection.codebook, None, seconds, peak)
+            return _Chosen(selection, selection.codebook, None, seconds)
         selector = prepare(
             template,
             codebook=self.codebook(key.full_words),
@@ -293,14 +291,13 @@ class SplitRun:
         )
         shared = self._shared_codes(key)
         begin = time.perf_counter()
-        with peak_memory() as memory:
-            if isinstance(selector, Selector):
-                selector._fit_shared(self.train_bags, self.train_labels, shared)
-            else:
-                selector.fit(self.train_bags, self.train_labels)
+        if isinstance(selector, Selector):
+            selector._fit_shared(self.train_bags, self.train_labels, shared)
+        else:
+            selector.fit(self.train_bags, self.train_labels)
         seconds = time.perf_counter() - begin
         if hasattr(selector, "tree_") and hasattr(selector, "selection_at"):
-            self._trees[key.method] = selector, seconds, memory[0]
+            self._trees[key.method] = selector, seconds
         selection = getattr(selector, "selection_", None)
         book = getattr(selector, "codebook_", None) if selection is None else selection.codebook
         if not isinstance(book, Codebook):
@@ -308,7 +305,7 @@ class SplitRun:
                 f"the method {key.method!r} must set selection_ (a Selection) or codebook_ (a "
                 f"Codebook) in fit; {type(selector).__name__} does not."
             )
-        return _Chosen(selection, book, trace_of(selector), seconds, memory[0])
+        return _Chosen(selection, book, trace_of(selector), seconds)
 
     def _shared_codes(self, key: Key) -> SharedCodes:
         """Return what the panel's selectors share; its histograms are not part of any's time."""
@@ -413,21 +410,6 @@ def trace_of(selector: Any) -> dict[str, Any] | None:
 
 def _rounded(values: NDArray[Any]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
-
-
-@contextmanager
-def peak_memory() -> Iterator[list[int | None]]:
-    """Yield a list whose entry is, at the end, the peak resident memory; None except on Linux."""
-    found: list[int | None] = [None]
-    able = False
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-        able = True
-    yield found
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if able and line.startswith("VmHWM:"):
-                found[0] = int(line.split()[1]) * 1024
 
 
 def memory_bytes() -> int | None:

@@ -69,7 +69,7 @@ class Cell(TypedDict):
     code with, four per number. ``trace`` is the path of a search (``step``, ``score``, ...), at
     most 200 points; ``answers`` the predicted classes of the sample images. Both may be null.
     ``costs`` are ``select_seconds``, ``codebook_seconds``, ``code_ms`` per image,
-    ``classify_seconds``, ``peak_bytes`` and ``threads``.
+    ``classify_seconds`` and ``threads``.
     """
 
     set: str
@@ -363,7 +363,7 @@ _CELL = {
 _ABOUT = {
     "command": str,
     "parameters": dict,
-    "sets": {"*": {"classes": [str]}},
+    "sets": {"*": {"classes": [str], "n_images?": _NATURAL}},
     "methods": {"*": {"title?": str, "summary?": str, "codes_with?": str}},
 }
 

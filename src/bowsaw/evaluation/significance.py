@@ -12,6 +12,14 @@ is then drawn from n_train + n_test images, and the ratio is that of its overlap
 two-sided. At several sizes of a codebook, d is the mean over the sizes of a split, so that two
 methods have one p.
 
+Several comparisons at once need a stricter limit for each: Holm (1979) takes p values in rising
+order, the i-th (from 0) of m times m − i, never less than the one before.
+
+**The rule**, the same wherever bowsaw calls a difference significant (``RULE``, which the page
+prints): a difference is significant where p < 0.05 by the corrected resampled t-test (Nadeau and
+Bengio, 2003), two-sided, on the mean over the sizes, with Holm's correction for the number of
+methods compared. Otherwise the measurements leave open whether there is a difference.
+
 **The interval of an accuracy.** Every accuracy that bowsaw prints has a 95 % interval, mean ± the
 larger of two margins:
 
@@ -23,9 +31,6 @@ larger of two margins:
 The first is never left out, since a few splits may agree by chance. With it, the quantile of the
 normal distribution is enough: simulated intervals contain the expected accuracy in more than 95 %
 from two splits on, where those of t with 1 degree of freedom would be wider than 0 to 1.
-
-Several comparisons at once need a stricter limit for each: Holm (1979) takes p values in rising
-order, the i-th (from 0) of m times m − i, never less than the one before.
 """
 
 from __future__ import annotations
@@ -40,6 +45,14 @@ from scipy import special, stats
 from bowsaw.errors import DataError
 
 CONFIDENCE = 0.95
+LEVEL = 0.05
+"""A p below it is significant: a 95 % interval excludes 0."""
+RULE = (
+    f"A difference is significant where p < {LEVEL} by the corrected resampled t-test (Nadeau and "
+    "Bengio, 2003), two-sided, on the mean over the sizes, with Holm's correction for the number "
+    "of methods compared. Otherwise the measurements leave open whether there is a difference."
+)
+"""What significant means, in the words of page and documentation."""
 
 
 def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]:

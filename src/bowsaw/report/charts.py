@@ -1,10 +1,15 @@
 """Charts as SVG: accuracy against size, the trace of a search, and figures in files of their own.
 
-A curve is a group with its method's name. It holds a band, a line and one marker per size, and each
-of these carries its place on both x scales (``data-log``, ``data-linear``), so that the script
-changes the scale without a calculation. Colours are classes with a light and a dark value in the
-style sheet. Methods also differ by marker, and lines of methods that code with all words are
-dashed. A scale clips at its ends, so nothing is drawn outside the frame.
+A curve is a group with its method's name. It holds a band (or a dot per split where they are few),
+a line, one marker per size and a label at its end, and each of these carries its place on both x
+scales (``data-log``, ``data-linear``), so that the script changes the scale without a calculation.
+Colours are classes with a light and a dark value in the style sheet. Methods also differ by marker,
+and lines of methods that code with all words are dashed. A scale clips at its ends, so nothing is
+drawn outside the frame.
+
+**Labels** of curves that end at the same x stand beside these ends, moved apart where they would
+overlap, with a thin line to the end of the curve. Where there is no space between the ends and the
+full codebook, they stand at the right of the frame, which becomes narrower.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classifier import CALLED
+from bowsaw.formatting import format_count
 from bowsaw.report.markup import Content, Markup, tag, text
 from bowsaw.report.summary import FULL, Entry, Panel, panels_of
 from bowsaw.validation import check_choice
@@ -36,8 +42,8 @@ MARKERS = (
     "M-5.4 0L-2.7-4.7H2.7L5.4 0L2.7 4.7H-2.7Z",
 )
 N_COLOURS = 8
-LABEL_WIDTH = 155
-"""Pixels that the label of the full codebook needs."""
+MIN_BAND, MAX_BAND = 5, 0.25
+"""Splits that make a band, and the share of a chart's height that it may have; else dots."""
 AXES = {"coding": "words used in coding", "columns": "dimensions of a histogram"}
 Limits = tuple[float, float, list[float]]
 
@@ -93,14 +99,14 @@ def spaced(values: Sequence[float], scale: Scale, gap: float) -> list[float]:
 class Look(NamedTuple):
     """How a method is drawn everywhere; no two methods share style and marker."""
 
-    title: str
+    name: str
     style: str
     marker: str
     dashed: bool
 
 
 class Frame(NamedTuple):
-    """Size and margins of a chart in pixels."""
+    """Size and margins of a chart in pixels, and the width of a label's letter in large type."""
 
     width: int
     height: int
@@ -108,13 +114,15 @@ class Frame(NamedTuple):
     right: int
     top: int
     bottom: int
+    letter: float
 
 
+# The page enlarges type on phones; a figure in a file and small charts have one type.
 FRAMES = {
-    "curves": Frame(760, 430, 66, 18, 34, 64),
-    "small": Frame(320, 230, 48, 12, 10, 30),
-    "headline": Frame(560, 400, 58, 20, 34, 56),
-    "grid": Frame(420, 300, 52, 14, 12, 52),
+    "curves": Frame(600, 420, 60, 18, 34, 60, 12.5),
+    "small": Frame(320, 250, 48, 12, 30, 48, 8.5),
+    "headline": Frame(560, 400, 58, 20, 34, 56, 12.5),
+    "grid": Frame(460, 320, 52, 14, 32, 52, 8.5),
 }
 
 
@@ -127,7 +135,7 @@ def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> d
         dashed = about.get("codes_with") == "full"
         style = f"s{place % N_COLOURS}{' dashed' if dashed else ''}"
         marker = MARKERS[(place + place // N_COLOURS) % len(MARKERS)]
-        looks[name] = Look(str(about.get("title", name)), style, marker, dashed)
+        looks[name] = Look(name, style, marker, dashed)
     return looks
 
 
@@ -136,8 +144,11 @@ def x_of(entry: Entry, axis: str) -> int:
     return entry.n_coding_words if axis == "coding" else entry.n_columns
 
 
-def y_range(panels: Sequence[Panel], view: str) -> Limits:
-    """Return round limits of accuracy; bands extend them by a quarter of the range at most."""
+def y_range(panels: Sequence[Panel], view: str, pick: Entry | None = None) -> Limits:
+    """Return round limits of accuracy, with the interval of ``pick``.
+
+    Bands extend them by a quarter of the range at most.
+    """
     levels = [e.levels[view] for p in panels for e in p.entries.values() if view in e.levels]
     if not levels:
         return round_limits([0.0, 1.0], 8)
@@ -145,7 +156,10 @@ def y_range(panels: Sequence[Panel], view: str) -> Limits:
     margin = max((max(means) - min(means)) / 4, 0.005)
     low = max(min(level.low for level in levels), min(means) - margin, 0.0)
     high = min(max(level.high for level in levels), max(means) + margin, 1.0)
-    return round_limits([low, high], 8)
+    if pick is not None:
+        level = pick.levels[view]
+        low, high = min(low, level.mean - level.margin), max(high, level.mean + level.margin)
+    return round_limits([max(low, 0.0), min(high, 1.0)], 8)
 
 
 def chart(
@@ -164,13 +178,29 @@ def chart(
     is marked, and its method is the only one in colour.
     """
     frame, ident = FRAMES[use], f"{use}-{panel.ident}-{view}-{axis}"
-    low, high, ticks = limits or y_range([panel], view)
+    low, high, ticks = limits or y_range([panel], view, pick)
     entries = [e for e in panel.entries.values() if view in e.levels]
     xs = sorted({x_of(e, axis) for e in entries if e.method != FULL or axis == "coding"}) or [1]
-    # Markers at the ends keep 14 pixels from the frame.
-    ends = frame.left + 14, frame.width - frame.right - 14
-    scales = {"log": Scale(xs[0], xs[-1], *ends, log=True), "linear": Scale(0, xs[-1], *ends)}
+    curves = {m: [e for e in panel.of(m) if view in e.levels] for m in panel.methods if m in looks}
+    curves = {method: curve for method, curve in curves.items() if curve}
+    ends = {method: x_of(curve[-1], axis) for method, curve in curves.items()}
+    scales = _x_scales(xs, frame)
+    needed = frame.letter * max(map(len, curves), default=0) + 18
+    # What ends at the right, or too close to it for a label, has its label outside the frame.
+    far = scales["log"](xs[-1]) - needed - 12
+    outside = [method for method, x in ends.items() if scales["log"](x) > far]
+    if outside and use != "small":
+        frame = frame._replace(right=round(needed))
+        scales = _x_scales(xs, frame)
     y = Scale(low, high, frame.height - frame.bottom, frame.top)
+    heights = {method: y(curve[-1].levels[view].mean) for method, curve in curves.items()}
+    labels: dict[str, _Label] = {}
+    for group in (outside, [m for m in curves if m not in outside]) if use != "small" else ():
+        places = apart([heights[m] for m in group], 1.8 * frame.letter, y.end, y.start)
+        for method, place in zip(group, places, strict=True):
+            x = {k: s(xs[-1] if method in outside else ends[method]) for k, s in scales.items()}
+            begin = {k: scales[k](ends[method]) - x[k] for k in x}
+            labels[method] = _Label(x, place, begin, heights[method] - place)
     parts: list[Content] = [
         tag("title", f"{panel.title}: accuracy against {AXES[axis]}", id=f"{ident}-t"),
         tag("desc", described(panel, view, looks), id=f"{ident}-d"),
@@ -179,16 +209,56 @@ def chart(
         _x_axis(frame, "linear", scales["linear"], round_limits([0, xs[-1]], 5)[2], axis),
         _full_level(panel, view, axis, frame, scales, y),
     ]
+    coloured = [pick.method] if pick is not None else list(curves)
+    levels = [e.levels[view] for m in coloured for e in curves.get(m, ())]
+    bands = all(len(level.values) >= MIN_BAND for level in levels) and all(
+        level.high - level.low <= MAX_BAND * (high - low) for level in levels
+    )
     # The curve in colour is drawn last, above the others.
-    for method in sorted(panel.methods, key=lambda m: pick is not None and m == pick.method):
-        curve = [e for e in panel.of(method) if view in e.levels]
-        if curve and method in looks:
-            faint = pick is not None and method != pick.method
-            parts.append(_curve(curve, view, axis, looks[method], scales, y, faint=faint))
+    for method in sorted(curves, key=lambda m: pick is not None and m == pick.method):
+        faint = pick is not None and method != pick.method
+        spread = "" if faint else "band" if bands else "dots"
+        about = looks[method], labels.get(method), panel.unit
+        parts.append(_curve(curves[method], view, axis, about, scales, y, spread))
     if pick is not None:
-        place = scales["log"](x_of(pick, axis)), y(pick.levels[view].mean)
-        parts.append(_mark(place, f"{pick.size:,} words", frame))
+        level = pick.levels[view]
+        bar = [y(level.mean + level.margin), y(level.mean - level.margin)]
+        at = scales["log"](x_of(pick, axis)), y(level.mean)
+        parts.append(_mark(at, bar, f"{pick.size:,} words", frame))
     return _svg(parts, "chart", frame.width, frame.height, ident)
+
+
+class _Label(NamedTuple):
+    """Where the label of a curve is on each scale, and the curve's end as seen from there."""
+
+    x: Mapping[str, float]
+    y: float
+    begin: Mapping[str, float]
+    rise: float
+
+
+def _x_scales(xs: Sequence[float], frame: Frame) -> dict[str, Scale]:
+    # Markers at the ends keep 14 pixels from the frame; a single size stands inside it.
+    ends = frame.left + (14 if len(xs) > 2 else 70), frame.width - frame.right - 14
+    return {"log": Scale(xs[0], xs[-1], *ends, log=True), "linear": Scale(0, xs[-1], *ends)}
+
+
+def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move numbers at least ``gap`` apart, in their order and between ``low`` and ``high``.
+
+    The gap is less where there are too many.
+    """
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    gap = min(gap, (high - low) / max(len(places) - 1, 1))
+    found, limit = list(places), low
+    for i in order:
+        found[i] = limit = max(places[i], limit)
+        limit += gap
+    limit = high
+    for i in reversed(order):
+        found[i] = limit = min(found[i], limit)
+        limit -= gap
+    return found
 
 
 def _svg(parts: Sequence[Content], class_: str, width: int, height: int, ident: str) -> Markup:
@@ -207,7 +277,7 @@ def described(panel: Panel, view: str, looks: Mapping[str, Look]) -> str:
         if found and method in looks:
             ends = [found[0], found[-1]] if len(found) > 1 else found
             values = ", ".join(f"{e.levels[view].mean:.3f} at {e.size:,}" for e in ends)
-            sentences.append(f"{looks[method].title}: {values} words.")
+            sentences.append(f"{method}: {values} words.")
     return " ".join(sentences)
 
 
@@ -227,7 +297,7 @@ def _y_axis(frame: Frame, y: Scale, ticks: Sequence[float]) -> Markup:
     labels = [f"{t:.{decimals}f}" for t in ticks]
     lines = _lines(labels, [y(t) for t in ticks], frame.left, frame.width - frame.right)
     title = tag("text", "accuracy", x=frame.left - 40, y=frame.top - 18, class_="name")
-    return tag("g", lines, title if frame.top > 20 else None, class_="axis y")
+    return tag("g", lines, title, class_="axis y")
 
 
 def _x_axis(frame: Frame, name: str, x: Scale, ticks: Sequence[float], axis: str) -> Markup:
@@ -239,10 +309,8 @@ def _x_axis(frame: Frame, name: str, x: Scale, ticks: Sequence[float], axis: str
         )
         for t in ticks
     ]
-    # Small charts have no space for the name; the section's text has it.
-    if frame.bottom > 40:
-        centre = (frame.left + frame.width - frame.right) / 2
-        marks.append(tag("text", AXES[axis], x=centre, y=frame.height - 8, class_="mid name"))
+    centre = (frame.left + frame.width - frame.right) / 2
+    marks.append(tag("text", AXES[axis], x=centre, y=frame.height - 8, class_="mid name"))
     hidden = name == "linear"
     return tag("g", marks, class_=f"axis x {name}", data_scale=name, hidden=hidden)
 
@@ -259,19 +327,14 @@ def _full_level(
     # The style sheet hides the number on phones, where letters are large.
     number = tag("tspan", f": {full.levels[view].mean:.3f}", class_="more")
     drawn: list[Content] = [tag("line", class_="line", x1=left, x2=right, y1=at, y2=at)]
-    label_at: dict[str, Any] = {"x": left + 8}
     if axis == "coding":
-        # The label stands at the right, beside the point, where no curve is in the way.
-        smaller = [e.n_coding_words for e in panel.entries.values()]
-        smaller = [n for n in smaller if n < full.size]
-        if right - scales["log"](max(smaller, default=1)) > LABEL_WIDTH:
-            label_at = {"x": right, "class_": "end"}
-        place = {name: f"translate({x(full.size):g} {at:g})" for name, x in scales.items()}
-        drawn.append(
-            _scaled("g", "transform", place, tag("path", d=MARKERS[1]), class_="end-point")
-        )
+        ends = {name: f"translate({x(full.size):g} {at:g})" for name, x in scales.items()}
+        drawn.append(_scaled("g", "transform", ends, tag("path", d=MARKERS[1]), class_="end-point"))
     label = text([f"all {full.size:,} words", number])
-    drawn.append(tag("text", label, y=at - 9, **label_at))
+    # At the left, where the curves are lower; a single size has its error bar there.
+    few = len({e.size for e in panel.entries.values()}) < 3
+    place = (right, "label end") if few else (left + 8, "label")
+    drawn.append(tag("text", label, x=place[0], y=at - 9, class_=place[1]))
     return tag("g", drawn, class_="curve whole", data_method=FULL)
 
 
@@ -287,31 +350,45 @@ def _curve(
     entries: Sequence[Entry],
     view: str,
     axis: str,
-    look: Look,
+    about: tuple[Look, _Label | None, str],
     scales: Mapping[str, Scale],
     y: Scale,
-    *,
-    faint: bool,
+    spread: str,
 ) -> Markup:
+    """Return a curve with its ``spread`` ("band" or "dots"); faint without one."""
+    look, label, unit = about
+    faint = not spread
     levels = [entry.levels[view] for entry in entries]
     across = {name: [x(x_of(entry, axis)) for entry in entries] for name, x in scales.items()}
     heights = [y(level.mean) for level in levels]
     line = {name: _path(xs, heights) for name, xs in across.items()}
     drawn: list[Content] = []
-    if not faint and any(level.deviation for level in levels):
+    if spread == "dots" and max(len(level.values) for level in levels) > 1:
+        dots = {
+            name: "".join(
+                f"M{x:g} {y(value):g}h0"
+                for x, level in zip(xs, levels, strict=True)
+                for value in level.values.values()
+            )
+            for name, xs in across.items()
+        }
+        drawn.append(_scaled("path", "d", dots, class_="dots"))
+    elif spread == "band":
         outline = [y(level.high) for level in levels] + [y(level.low) for level in reversed(levels)]
         band = {name: _path([*xs, *reversed(xs)], outline) + "Z" for name, xs in across.items()}
         drawn.append(_scaled("path", "d", band, class_="band"))
     drawn.append(_scaled("path", "d", line, class_="line"))
+    if faint and len(entries) == 1:
+        dot = {name: f"M{xs[0]:g} {heights[0]:g}h0" for name, xs in across.items()}
+        drawn.append(_scaled("path", "d", dot, class_="dots"))
     for i, (entry, level) in enumerate(zip(entries, levels, strict=True)):
         if faint:
             break
-        label = (
-            f"{look.title}, {entry.n_columns:,} dimensions, codes with "
-            f"{entry.n_coding_words:,} words: accuracy {level.mean:.3f}"
+        described = (
+            f"{look.name}, {entry.n_columns:,} dimensions, codes with "
+            f"{entry.n_coding_words:,} words: accuracy {level.text} "
+            f"(95 % interval, {format_count(len(level.values), unit)})"
         )
-        if level.deviation is not None:
-            label += f" ± {level.deviation:.3f} over {len(level.values)} splits"
         point = _scaled(
             "g",
             "transform",
@@ -321,9 +398,15 @@ def _curve(
             data_size=entry.size,
             data_mean=f"{level.mean:.4f}",
             role="img",
-            aria_label=label,
+            aria_label=described,
         )
         drawn.append(point)
+    if label is not None:
+        where = {name: f"translate({x + 16:g} {label.y:g})" for name, x in label.x.items()}
+        leader = {name: f"M{x - 8:g} {label.rise:g}L0 0" for name, x in label.begin.items()}
+        shown = _scaled("path", "d", leader, class_="leader") if abs(label.rise) > 3 else None
+        name = tag("text", look.name, x=2, dy=".32em")
+        drawn.append(_scaled("g", "transform", where, shown, name, class_="label"))
     style = "faint" if faint else look.style
     return tag("g", drawn, class_=f"curve {style}", data_method=entries[0].method)
 
@@ -332,23 +415,25 @@ def _path(xs: Sequence[float], ys: Sequence[float]) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in zip(xs, ys, strict=True))
 
 
-def _mark(place: tuple[float, float], label: str, frame: Frame) -> Markup:
+def _mark(place: tuple[float, float], bar: Sequence[float], label: str, frame: Frame) -> Markup:
+    """Return a ring around a point, its error bar from ``bar[0]`` to ``bar[1]``, and its label."""
     (x, y), base = place, frame.height - frame.bottom
     # The label stands at the foot of the line, on the wider side.
     left = x > (frame.left + frame.width) / 2
     at = {"x": x + (-10 if left else 10), "y": base - 12, "class_": "end" if left else None}
     line = tag("line", x1=x, x2=x, y1=y + 9, y2=base)
+    top, foot = bar
+    error = tag("path", d=f"M{x - 6} {top}h12M{x} {top}V{foot}M{x - 6} {foot}h12", class_="error")
     circle = tag("circle", cx=x, cy=y, r=9)
-    return tag("g", line, circle, tag("text", label, **at), class_="mark")
+    return tag("g", line, error, circle, tag("text", label, **at), class_="mark")
 
 
-def legend_mark(look: Look, **place: float) -> Markup:
+def legend_mark(look: Look) -> Markup:
     """Return a short piece of a method's line with its marker."""
     return tag(
         "svg",
         tag("path", class_="line", d="M2 8H34"),
         tag("g", tag("path", d=look.marker), class_="point", transform="translate(18 8)"),
-        **place,
         class_=f"key {look.style}",
         viewBox="0 0 36 16",
         width=36,
@@ -432,7 +517,7 @@ def write_figure(
     axis: str = "coding",
     only: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write the curves of a run as one SVG file with a legend, light or dark by itself.
+    """Write the curves of a run as one SVG file, light or dark by itself.
 
     Parameters
     ----------
@@ -495,16 +580,7 @@ def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, L
         title = tag("text", panel.title, x=frame.left, y=20, class_="title")
         inner = Markup(inner.replace("<svg ", size, 1))
         drawn.append(tag("g", title, inner, transform=f"translate({left} {top})"))
-    left, top = 8, rows * (frame.height + head) + 16
-    for look in (looks[m] for m in looks if any(m in p.methods for p in panels)):
-        # Without a font the width of text is unknown; 7 pixels per letter is an upper estimate.
-        needed = 42 + 7 * len(look.title) + 22
-        if left > 8 and left + needed > width:
-            left, top = 8, top + 26
-        drawn.append(legend_mark(look, x=left, y=top - 8))
-        drawn.append(tag("text", look.title, x=left + 42, y=top, dy=".32em"))
-        left += needed
-    height = top + 18
+    height = rows * (frame.height + head)
     made = tag(
         "svg",
         tag("style", Markup(style_sheet())),

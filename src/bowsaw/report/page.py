@@ -21,6 +21,7 @@ from typing import Any
 from bowsaw.checkpoint import atomic_write
 from bowsaw.comparison.records import Run, read_run
 from bowsaw.evaluation.classifier import CALLED
+from bowsaw.evaluation.significance import RULE
 from bowsaw.formatting import format_bytes, format_count
 from bowsaw.report import charts, summary, tables
 from bowsaw.report.charts import chart
@@ -32,7 +33,7 @@ from bowsaw.report.tables import milliseconds, times
 
 @dataclass(frozen=True)
 class Section:
-    """An additional section of a page, shown after the page's own.
+    """An additional section of a page.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class Section:
     html : str
         The content. It is inserted unchanged: escape names of classes and files, as
         :func:`bowsaw.report.tag` and :func:`bowsaw.report.table` do.
+    first : bool, default=False
+        Whether it comes before the curves, and not after the page's own sections.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Section:
     title: str
     lead: str
     html: str
+    first: bool = False
 
 
 def write_page(
@@ -61,6 +65,8 @@ def write_page(
     path: str | os.PathLike[str] | None = None,
     *,
     extra: Sequence[Section] = (),
+    title: str | None = None,
+    method: str | None = None,
 ) -> Path:
     """Write the page of a run.
 
@@ -71,7 +77,11 @@ def write_page(
     path : path-like, optional
         The file to write; ``index.html`` in the folder by default.
     extra : sequence of Section, default=()
-        Additional sections, shown after the page's own.
+        Additional sections.
+    title : str, optional
+        The run's name at the top of the page; the names of its image sets by default.
+    method : str, optional
+        The method of the headline; by default the one that needs the fewest words.
 
     Returns
     -------
@@ -85,19 +95,26 @@ def write_page(
     """
     target = Path(folder) / "index.html" if path is None else Path(path)
     run = read_run(folder)
-    page = page_html(run, page_details(Path(folder), run), extra)
+    page = page_html(run, page_details(Path(folder), run), extra, title, method)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
     return target
 
 
-def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) -> str:
+def page_html(
+    run: Run,
+    details: Sequence[Line],
+    extra: Sequence[Section] = (),
+    title: str | None = None,
+    method: str | None = None,
+) -> str:
     """Return the page of a run as text; ``details`` are its drawings."""
     panels = summary.panels_of(run.about, run.cells)
-    title = f"bowsaw: comparison on {', '.join(run.about['sets'])}"
+    title = title or ", ".join(run.about["sets"])
     if not panels:
-        return _filled(title, [_fragment("nothing", command=run.about["command"])], {})
-    view = View(run.about, panels)
+        nothing = _fragment("nothing", title=title, command=run.about["command"])
+        return _filled(title, [nothing], {})
+    view = View(run.about, panels, method)
     drawn = vocabulary(panels, details)
     offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
     starts = {ident: entry for ident, (_, entry) in offers.items() if entry is not None}
@@ -107,11 +124,13 @@ def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) 
         _searches(view, details),
         _mistakes(view, starts),
     ]
-    costs = view.wrapped((p, None, tables.cost_table(p, view.looks)) for p in panels)
-    certificates = view.wrapped((p, None, tables.certificate(p, view.looks)) for p in panels)
+    notes = {p.ident: tag("p", tables.cost_notes(p), class_="rule") for p in panels}
+    costs = view.wrapped((p, None, [tables.cost_table(p), notes[p.ident]]) for p in panels)
+    certificates = view.wrapped((p, None, tables.certificate(p)) for p in panels)
     facts = tables.provenance(run.about)
     parts = [
-        _answers(view),
+        _answers(view, title, _facts(run.about, panels)),
+        None,
         _curves(view),
         _all_panels(view) if len(panels) > 1 else None,
         tag("div", _fragment("slider"), follow, class_="inside") if starts else None,
@@ -123,24 +142,36 @@ def page_html(run: Run, details: Sequence[Line], extra: Sequence[Section] = ()) 
         ident = re.sub(r"\W+", "-", section.title.lower()).strip("-") or "section"
         while any(f'id="{ident}"' in (part or "") for part in parts):
             ident += "-more"
-        html = Markup(section.html)
-        parts.append(
-            _fragment("extra", ident=ident, title=section.title, lead=section.lead, html=html)
-        )
+        about = {"ident": ident, "title": section.title, "lead": section.lead}
+        made = _fragment("extra", **about, html=Markup(section.html))
+        if section.first:
+            parts[1] = text([parts[1], made])
+        else:
+            parts.append(made)
     data = {
         "start": {"panel": view.panel.ident, "map": view.map},
         "panels": {p.ident: _panel_data(p, offers[p.ident][0]) for p in panels},
-        "titles": {FULL: "all words", **{m: look.title for m, look in view.looks.items()}},
         **drawn,
     }
     return _filled(title, parts, data)
 
 
+def _facts(about: Mapping[str, Any], panels: Sequence[Panel]) -> str:
+    """Return what was measured, and when, in one line."""
+    n_images = sum(one.get("n_images", 0) for one in about["sets"].values())
+    facts = [format_count(n_images, "image")] if n_images else []
+    n, unit = max(panel.n_splits for panel in panels), panels[0].unit
+    facts.append(format_count(n, unit if unit == "fold" else f"random {unit}"))
+    return " · ".join([*facts, str(about.get("created", ""))[:10]]).removesuffix(" · ")
+
+
 class View:
     """The run's summaries, and what is shown first: the largest codebook of the first images."""
 
-    def __init__(self, about: Mapping[str, Any], panels: Sequence[Panel]) -> None:
-        self.panels = panels
+    def __init__(
+        self, about: Mapping[str, Any], panels: Sequence[Panel], method: str | None = None
+    ) -> None:
+        self.panels, self.method = panels, method
         self.methods: Mapping[str, Any] = about["methods"]
         self.looks = charts.looks_of(self.methods, [m for p in panels for m in p.methods])
         first = panels[0].key[:2]
@@ -148,6 +179,10 @@ class View:
         self.panel = max(alike, key=lambda p: p.key.full_words)
         self.map = self.panel.maps[0]
         self.maps = [name for name in CALLED if any(name in p.maps for p in panels)]
+
+    def pick(self, panel: Panel, name: str) -> Pick | None:
+        """Return what the headline of a panel and a map is about."""
+        return headline_pick(panel, name, self.methods, self.method)
 
     def hides(self, panel: Panel | None = None, name: str | None = None) -> bool:
         """Return whether something of a panel and a map is hidden at first."""
@@ -170,7 +205,7 @@ def _offers(
     panel: Panel, view: View, words: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], Entry | None]:
     """Return the methods and sizes of the slider, and the entry that it starts with."""
-    pick = headline_pick(panel, view.map, view.methods)
+    pick = view.pick(panel, view.map)
     names = [m for m in panel.methods if m in words] or panel.methods
     if pick is not None:
         names = sorted(names, key=lambda m: m != pick.entry.method)
@@ -218,50 +253,53 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
 def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     """Return the parts of the sentence that answers the page's question."""
     entry, full = pick.entry, panel.full
-    mean = entry.levels[view].mean
+    mean, reached = entry.levels[view].mean, entry.levels[view].text.replace(" ", "\u00a0")
     words = format_count(entry.n_coding_words, "word")
     if full is None or view not in full.levels:
-        return [f"{words} reach an accuracy of {mean:.3f}"]
+        return [f"{words} reach an accuracy of {reached}"]
     whole = full.levels[view].mean
     if mean >= whole:
-        found = [f"{words} reach {mean:.3f}", f"no less than all {full.size:,} ({whole:.3f})"]
+        found = [f"{words} reach {reached}", f"no less than all {full.size:,} ({whole:.3f})"]
     else:
         share = f" ({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
-        found = [f"{words} keep {mean:.3f} of {whole:.3f}{share}"]
+        found = [f"{words} keep {reached} of {whole:.3f}{share}"]
     if full.n_bytes > entry.n_bytes:
         found.append(f"{times(full.n_bytes / entry.n_bytes)} smaller")
-    before, after = full.costs["code_ms"], entry.costs["code_ms"]
+    before, after = (panel.code_ms.get(e.n_coding_words) for e in (full, entry))
     if before and after and before > after:
         found.append(f"{times(before / after)} faster to code")
     return found
 
 
-def rule(view: str, pick: Pick, title: str) -> str:
-    """Return how the size was chosen, and for which method."""
-    over = format_count(len(pick.entry.levels[view].values), "split")
-    title = title[:1].upper() + title[1:]
+def rule(view: str, pick: Pick, unit: str, asked: bool = False) -> str:
+    """Return how the size was chosen, and for which method; ``asked`` if that was given."""
+    method = pick.entry.method
+    over = format_count(len(pick.entry.levels[view].values), unit)
+    if not pick.chosen:
+        return f"Method {method}. Mean accuracy over {over} ± half of its 95 % interval."
     chosen = "Chosen on the test images: optimistic."
     if pick.validated:
         chosen = "Chosen on the codebook's images, shown for the test images."
     if pick.within:
+        why = "" if asked else ", which needs the fewest words"
         return (
-            f"{title}, which needs the fewest words: the smallest measured size whose mean "
-            f"accuracy over {over} is at most {MAX_LOSS} below that of all words. {chosen}"
+            f"Method {method}{why}: the smallest measured size whose mean accuracy over {over} is "
+            f"at most {MAX_LOSS} below that of all words. {chosen} ±: half of the 95 % interval."
         )
+    why = "" if asked else ", the most accurate"
     return (
-        f"{title}, the most accurate method. No measured size comes within {MAX_LOSS} of all "
-        f"words, so this is the smallest within {MAX_LOSS} of its best, by mean accuracy over "
-        f"{over}. {chosen}"
+        f"Method {method}{why}. No measured size comes within {MAX_LOSS} of all words, so this is "
+        f"the smallest within {MAX_LOSS} of its best, by mean accuracy over {over}. {chosen} ±: "
+        "half of the 95 % interval."
     )
 
 
 def _answer(panel: Panel, name: str, view: View) -> Markup | None:
     """Return the answer of one panel and map: sentence, numbers before and after, and a curve."""
-    pick = headline_pick(panel, name, view.methods)
+    pick = view.pick(panel, name)
     if pick is None:
         return None
     entry = pick.entry
-    title = view.looks[entry.method].title
     parts = clauses(panel, name, pick)
     # Only methods that do not need the full codebook answer the question.
     fewer = {
@@ -271,6 +309,7 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
     }
     small = replace(panel, entries=fewer)
     others = "Grey: other methods that use only the kept words. " if len(small.methods) > 1 else ""
+    spread = _spread(panel) if len(panel.of(entry.method)) > 1 else ""
     ends = [", "] * (len(parts) - 1) + ["."]
 
     def numbers(value: Callable[[Entry], str]) -> Content:
@@ -284,16 +323,24 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
         headline=[tag("span", clause, end) for clause, end in zip(parts, ends, strict=True)],
         words=numbers(lambda e: f"{e.n_coding_words:,}"),
         bytes=numbers(lambda e: format_bytes(e.n_bytes)),
-        time=numbers(lambda e: milliseconds(e.costs["code_ms"])),
+        time=numbers(lambda e: milliseconds(panel.code_ms.get(e.n_coding_words))),
         accuracy=numbers(lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else "—"),
-        rule=rule(name, pick, title),
+        rule=rule(name, pick, panel.unit, entry.method == view.method),
         chart=chart(small, name, "coding", view.looks, use="headline", pick=entry),
-        caption=f"Coloured line: accuracy (share of test images recognised) of {title} by number "
-        f"of words. {others}Dashed: all words.",
+        caption="Accuracy (mean share of a class's test images that are recognised) by number of "
+        f"words. {others}Dashed: all words. Bar: 95 % interval. {spread}",
     )
 
 
-def _answers(view: View) -> Markup:
+def _spread(panel: Panel) -> str:
+    """Return what is drawn around the curves of a panel."""
+    shaded = f"Shaded: from the lowest to the highest {panel.unit}. "
+    dots = f"Small dots: single {panel.unit}s."
+    is_line = any(len(panel.of(method)) > 1 for method in panel.methods)
+    return shaded * (is_line and panel.n_splits >= charts.MIN_BAND) + dots * (panel.n_splits > 1)
+
+
+def _answers(view: View, title: str, facts: str) -> Markup:
     controls: list[Content] = []
     if len(view.panels) > 1:
         options = [
@@ -311,6 +358,8 @@ def _answers(view: View) -> Markup:
     shown = view.wrapped((p, name, _answer(p, name, view)) for p, name in view.views())
     return _fragment(
         "answers",
+        title=title,
+        facts=facts,
         controls=tag("div", controls, class_="controls") if controls else None,
         answers=shown or tag("p", "No pruned codebook has been measured.", class_="none"),
     )
@@ -325,23 +374,31 @@ def _curves(view: View) -> Markup:
             keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
             curves = chart(panel, name, axis, view.looks)
             drawn.append(tag("div", curves, **keys, hidden=hidden))
-        shown: list[Content] = [tables.accuracy_table(panel, name, view.looks)]
-        pick = headline_pick(panel, name, view.methods)
+        shown: list[Content] = [tables.method_table(panel, name)]
+        pick = view.pick(panel, name)
         if pick is not None:
-            shown.append(tables.difference_table(panel, name, pick.entry.method, view.looks))
+            shown.append(tables.difference_table(panel, name, pick.entry.method))
         numbers.append((panel, name, shown))
     legend: list[Content] = []
     for method, look in view.looks.items():
         if any(method in p.methods for p in view.panels):
-            note = tag("small", " codes with all words") if look.dashed else None
             box = tag("input", type="checkbox", checked=True, data_toggle=method)
-            title, hint = tag("span", look.title, note), view.methods.get(method, {}).get("summary")
-            legend.append(tag("label", box, charts.legend_mark(look), title, title=hint))
-    return _fragment("curves", charts=drawn, legend=legend, numbers=view.wrapped(numbers))
+            hint = view.methods.get(method, {}).get("summary")
+            legend.append(tag("label", box, charts.legend_mark(look), method, title=hint))
+    dashed = any(look.dashed for look in view.looks.values())
+    return _fragment(
+        "curves",
+        charts=drawn,
+        legend=legend,
+        spread=f"{_spread(view.panel)} " + "Broken lines: codes with all words. " * dashed,
+        numbers=view.wrapped(numbers),
+        rule=RULE,
+    )
 
 
 def _all_panels(view: View) -> Markup:
     rows: list[Content] = []
+    keys = [tag("span", charts.legend_mark(look), m) for m, look in view.looks.items()]
     for name in view.maps:
         cells: list[Content] = []
         for panel in view.panels:
@@ -353,7 +410,7 @@ def _all_panels(view: View) -> Markup:
                 cells.append(tag("div", heading, drawn, class_="small"))
         hidden = view.hides(None, name)
         rows.append(tag("div", cells, class_="multiples", data_map=name, hidden=hidden))
-    return _fragment("panels", rows=rows)
+    return _fragment("panels", legend=keys, rows=rows)
 
 
 def _searches(view: View, details: Iterable[Line]) -> Markup | None:
@@ -363,7 +420,7 @@ def _searches(view: View, details: Iterable[Line]) -> Markup | None:
     for panel in view.panels:
         for place, line in enumerate(line for line in traces if fits(line, panel)):
             method, size = line["method"], line["size"]
-            title = f"{view.looks[method].title}, {size} words"
+            title = f"{method}, {size} words"
             label = f"The search: {title}, {panel.title}"
             drawn = charts.trace_chart(line, label, f"trace-{len(figures)}")
             keys = {"data_panel": panel.ident, "data_trace": f"{method}/{size}"}
@@ -403,7 +460,7 @@ def _filled(title: str, parts: Iterable[Content], data: Mapping[str, Any]) -> st
     main = Markup("\n".join(text(part) for part in parts))
     links = re.findall(r'<section id="([\w-]+)" data-link="([^"]+)"', main)
     values = {
-        "title": tag("title", title),
+        "title": tag("title", f"bowsaw: {title}"),
         "style": Markup(charts.style_sheet() + _template("page.css")),
         "links": [tag("a", Markup(name), href=f"#{ident}") for ident, name in links],
         "main": main,

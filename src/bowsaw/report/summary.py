@@ -3,11 +3,12 @@
 A *panel* is a set of images, a coding and a full codebook. In it, an *entry* is a method at a size,
 over all its splits. Everything that the page prints is computed here.
 
-**Band.** From the lowest to the highest split: a range, not an interval of the mean. Two methods
-are compared by the test of :mod:`bowsaw.evaluation.significance`, on the mean over their sizes,
-with Holm's correction over the peers of a method.
+**Accuracy** is a mean over splits (or folds) ± half of its 95 % interval. A band is from the lowest
+to the highest split: a range, not an interval of the mean. Two methods are compared by the rule of
+:mod:`bowsaw.evaluation.significance`.
 
-**Costs** are medians over the splits, so one disturbed measurement does not count.
+**Costs** are medians, so one disturbed measurement does not count. The time to code depends on the
+number of words alone, so all methods of a panel share it.
 
 **Recommended size.** The smallest size whose mean accuracy is at most ``MAX_LOSS`` below that of
 all words. If there is none, or all words were not measured: the smallest whose mean is at most
@@ -24,13 +25,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bowsaw.comparison.records import margin_of
 from bowsaw.evaluation.classifier import CALLED
-from bowsaw.evaluation.significance import holm, paired_test
+from bowsaw.evaluation.significance import LEVEL, holm, paired_test
 
 MAX_LOSS = 0.02
 """Accuracy that a recommended size may lose."""
 FULL = "full"
-COSTS = ("codebook_seconds", "select_seconds", "code_ms", "classify_seconds", "peak_bytes")
+COSTS = ("codebook_seconds", "select_seconds")
 
 
 class PanelKey(NamedTuple):
@@ -42,17 +44,22 @@ class PanelKey(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Accuracy over splits, from ``low`` to ``high``; the deviation is None with one split.
+    """Accuracy over splits, from ``low`` to ``high``; the interval is ``mean`` ± ``margin``.
 
     ``validation`` is the mean accuracy on the codebook's images, None where it is not known.
     """
 
     values: Mapping[int, float]
     mean: float
-    deviation: float | None
+    margin: float
     low: float
     high: float
     validation: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The mean and half of its 95 % interval."""
+        return f"{self.mean:.3f} ± {self.margin:.3f}"
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Panel:
-    """All entries of a set, coding and full codebook; ``ident`` is its id on the page."""
+    """All entries of a set, coding and full codebook; ``ident`` is its id on the page.
+
+    ``code_ms`` is the time to code an image by number of words. ``unit`` is "split" or "fold".
+    """
 
     ident: str
     key: PanelKey
     classes: Sequence[str]
     entries: Mapping[tuple[str, int], Entry]
+    code_ms: Mapping[int, float]
+    unit: str = "split"
 
     @property
     def title(self) -> str:
@@ -103,6 +115,11 @@ class Panel:
         return sorted(found, key=lambda entry: entry.size)
 
     @property
+    def n_splits(self) -> int:
+        """The largest number of splits of an entry."""
+        return max(len(level.values) for e in self.entries.values() for level in e.levels.values())
+
+    @property
     def maps(self) -> list[str]:
         """The maps of histograms that some entry was measured with."""
         return [name for name in CALLED if any(name in e.levels for e in self.entries.values())]
@@ -111,33 +128,46 @@ class Panel:
 class Pick(NamedTuple):
     """A recommended size.
 
-    Whether it is within ``MAX_LOSS`` of all words, and whether validation images have chosen it.
+    Whether it is within ``MAX_LOSS`` of all words, whether validation images have chosen it, and
+    whether there was anything to choose from: another size or another method.
     """
 
     entry: Entry
     within: bool
     validated: bool
+    chosen: bool = True
+
+
+class Gap(NamedTuple):
+    """A mean difference, in how many splits it is above 0, and how many splits there are."""
+
+    mean: float
+    n_ahead: int
+    n_splits: int
 
 
 class Difference(NamedTuple):
     """A method minus a peer: the mean over the sizes of both, and each size.
 
-    ``p`` is two-sided, with Holm's correction over the peers; None with one split. ``sizes`` has
-    the mean difference at a size, in how many splits it is above 0, and how many splits there are.
+    ``p`` is two-sided, with Holm's correction over the peers; None with one split.
     """
 
     peer: str
-    mean: float
+    mean: Gap
     p: float | None
-    sizes: Mapping[int, tuple[float, int, int]]
+    sizes: Mapping[int, Gap]
+
+    @property
+    def significant(self) -> bool:
+        """Whether the rule of :mod:`bowsaw.evaluation.significance` holds."""
+        return self.p is not None and self.p < LEVEL
 
 
-def level(values: Mapping[int, float], validation: float | None = None) -> Level:
+def level(values: Mapping[int, float], margin: float, validation: float | None = None) -> Level:
     """Summarise accuracies by split."""
     numbers = np.array([values[split] for split in sorted(values)], dtype=np.float64)
-    deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
     ends = float(numbers.min()), float(numbers.max())
-    return Level(dict(values), float(numbers.mean()), deviation, *ends, validation)
+    return Level(dict(values), float(numbers.mean()), margin, *ends, validation)
 
 
 def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[Panel]:
@@ -155,11 +185,17 @@ def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     for place, key in enumerate(keys):
         classes = about.get("sets", {}).get(key.set, {}).get("classes", [])
         entries = {name: _entry(found) for name, found in groups[key].items()}
-        panels.append(Panel(f"p{place}", key, classes, entries))
+        times: dict[int, list[float | None]] = {}
+        theirs = [cell for found in groups[key].values() for cell in found]
+        for cell in theirs:
+            times.setdefault(cell["n_coding_words"], []).append(cell["costs"].get("code_ms"))
+        code_ms = {n: ms for n, some in times.items() if (ms := _median(some)) is not None}
+        unit = "fold" if theirs[0].get("n_folds") else "split"
+        panels.append(Panel(f"p{place}", key, classes, entries, code_ms, unit))
     return panels
 
 
-def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
+def _entry(cells: Sequence[Any]) -> Entry:
     first = cells[0]
     levels, confusions = {}, {}
     for name in CALLED:
@@ -167,7 +203,8 @@ def _entry(cells: Sequence[Mapping[str, Any]]) -> Entry:
         if having:
             scores = [c["n_codebook"] and c["results"][name].get("C_scores") for c in having]
             held = float(np.mean([max(s) for s in scores])) if all(scores) else None
-            levels[name] = level({c["split"]: c["results"][name]["accuracy"] for c in having}, held)
+            values = {c["split"]: c["results"][name]["accuracy"] for c in having}
+            levels[name] = level(values, margin_of(having, name), held)
             tables = [c["results"][name]["confusion"] for c in having]
             confusions[name] = np.sum(np.array(tables, dtype=np.int64), axis=0).tolist()
     return Entry(
@@ -218,15 +255,21 @@ def _choosing(entry: Entry, view: str, validated: bool) -> float:
     return level.validation if validated and level.validation is not None else level.mean
 
 
-def headline_pick(panel: Panel, view: str, methods: Mapping[str, Any]) -> Pick | None:
+def headline_pick(
+    panel: Panel, view: str, methods: Mapping[str, Any], method: str | None = None
+) -> Pick | None:
     """Return the recommendation of the method in the headline.
 
-    Of all methods that code with the pruned words, the one that needs the fewest words, the more
-    accurate of two that need as many. If none was measured with this map: of any method.
+    It is ``method`` where that was measured. Else, of all methods that code with the pruned words,
+    the one that needs the fewest words, the more accurate of two that need as many. If none was
+    measured with this map: of any method.
     """
     here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
     small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]
-    picks = [pick for m in small or here if (pick := recommend(panel, view, m)) is not None]
+    asked = [m for m in here if m == method]
+    picks = [p for m in asked or small or here if (p := recommend(panel, view, m)) is not None]
+    if len(picks) == 1 and len(panel.of(picks[0].entry.method)) == 1:
+        return picks[0]._replace(chosen=False)
 
     def order(pick: Pick) -> tuple[bool, int, float, int]:
         size, accuracy = pick.entry.size, _choosing(pick.entry, view, pick.validated)
@@ -253,15 +296,15 @@ def differences(panel: Panel, view: str, method: str) -> list[Difference]:
         if not gaps:
             continue
         whole = sorted(set.intersection(*(set(gap) for gap in gaps.values())))
-        table = np.array([[gap[s] for gap in gaps.values()] for s in whole])
+        means = [float(np.mean([gap[s] for gap in gaps.values()])) for s in whole]
         p = None
         if len(whole) >= 2:
-            p = paired_test(table, 0 * table, entries[0].n_train, entries[0].n_test).p
-        sizes = {
-            size: (float(np.mean(list(gap.values()))), sum(g > 0 for g in gap.values()), len(gap))
-            for size, gap in gaps.items()
-        }
-        mean = float(np.mean(table if whole else [at[0] for at in sizes.values()]))
-        found.append(Difference(peer, mean, p, sizes))
+            p = paired_test(means, [0.0] * len(means), entries[0].n_train, entries[0].n_test).p
+        sizes = {size: _gap(list(gap.values())) for size, gap in gaps.items()}
+        found.append(Difference(peer, _gap(means or [at.mean for at in sizes.values()]), p, sizes))
     corrected = iter(holm([d.p for d in found if d.p is not None]))
     return [d if d.p is None else d._replace(p=float(next(corrected))) for d in found]
+
+
+def _gap(values: Sequence[float]) -> Gap:
+    return Gap(float(np.mean(values)), sum(value > 0 for value in values), len(values))

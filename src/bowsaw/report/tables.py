@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from bowsaw.comparison.methods import KMEANS
 from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_bytes, format_count, format_seconds, format_signed
-from bowsaw.report.charts import Look
 from bowsaw.report.markup import Content, Markup, table, tag
-from bowsaw.report.summary import FULL, Entry, Panel, differences
+from bowsaw.report.summary import FULL, Entry, Gap, Panel, differences
 
-MOST_CLASSES = 30
-"""A confusion table with more classes is too large to read."""
+MOST_CLASSES, SIDE_BY_SIDE = 30, 15
+"""Classes of a confusion table that can be read, and of two that stand side by side."""
 EMPTY = "—"
-Looks = Mapping[str, Look]
 
 
 def significant(number: float, digits: int) -> str:
@@ -52,96 +51,107 @@ def tiny(value: float) -> str:
     return f"{digits} × 10{raised}"
 
 
-def accuracy_table(panel: Panel, view: str, looks: Looks) -> Markup:
-    """Return mean ± standard deviation, one row per size and one column per method."""
-    methods = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
+def method_table(panel: Panel, view: str) -> Markup:
+    """Return accuracies, one row per method and one column per size; the script sorts it."""
+    full = panel.full
     sizes = sorted({e.size for e in panel.entries.values() if e.method != FULL})
-    rows: list[list[Content]] = [
-        [f"{size:,}", *(_accuracy(panel.entries.get((m, size)), view) for m in methods)]
-        for size in sizes
-    ]
-    if panel.full is not None and view in panel.full.levels:
-        rows.append([f"all {panel.full.size:,}", *[_accuracy(panel.full, view)] * len(methods)])
+    rows: list[list[Content]] = []
+    for method in panel.methods:
+        if any(view in e.levels for e in panel.of(method)):
+            found = [panel.entries.get((method, size)) for size in sizes]
+            coding = "all words" if panel.of(method)[0].codes_with == "full" else "kept words"
+            rows.append([method, coding, *(_accuracy(entry, view) for entry in found)])
+    if full is not None and view in full.levels:
+        same = [_accuracy(full, view)] * max(len(sizes), 1)
+        rows.append(["all words", "all words", *same])
     return table(
-        f"Accuracy, mean ± standard deviation over the splits: {panel.title}, {CALLED[view]}",
-        ["Words kept", *(looks[m].title for m in methods)],
+        f"Accuracy ± half of its 95 % interval by words kept: {panel.title}, {CALLED[view]}",
+        ["Method", "Codes with", *([f"{size:,}" for size in sizes] or ["all"])],
         rows,
+        "sortable",
     )
 
 
 def _accuracy(entry: Entry | None, view: str) -> str:
-    if entry is None or view not in entry.levels:
-        return EMPTY
-    level = entry.levels[view]
-    return f"{level.mean:.3f}" + ("" if level.deviation is None else f" ± {level.deviation:.3f}")
+    return EMPTY if entry is None or view not in entry.levels else entry.levels[view].text
 
 
-def difference_table(panel: Panel, view: str, method: str, looks: Looks) -> Markup | None:
-    """Return ``method`` minus each peer: sizes, and their mean with p; None without peers."""
+def difference_table(panel: Panel, view: str, method: str) -> Markup | None:
+    """Return ``method`` minus each peer, by size and on average; None without peers."""
     found = differences(panel, view, method)
     if not found:
         return None
-    rows: list[list[Content]] = [
-        [f"{entry.size:,}", *(_ahead(d.sizes.get(entry.size)) for d in found)]
-        for entry in panel.of(method)
-    ]
-    rows.append(["mean over sizes", *([format_signed(d.mean), _p_value(d.p)] for d in found)])
-    names = ["all words" if d.peer == FULL else looks[d.peer].title for d in found]
-    title = looks[method].title
+    sizes = [e.size for e in panel.of(method) if view in e.levels]
+    several = len(sizes) > 1
+    rows: list[list[Content]] = []
+    for d in found:
+        cells = [_ahead(d.sizes.get(size), panel.unit) for size in sizes if several]
+        mean = _ahead(d.mean, panel.unit, d.significant)
+        rows.append(["all words" if d.peer == FULL else d.peer, *cells, mean])
     return table(
-        f"{title[:1].upper()}{title[1:]} minus the others: {panel.title}, {CALLED[view]}",
-        ["Words kept", *(f"minus {name}" for name in names)],
+        f"{method} minus the others by words kept: {panel.title}, {CALLED[view]}",
+        [f"{method} minus", *(f"{size:,}" for size in sizes), *["mean over sizes"] * several],
         rows,
+        "sortable",
     )
 
 
-def _ahead(at: tuple[float, int, int] | None) -> Content:
-    if at is None:
+def _ahead(gap: Gap | None, unit: str, significant: bool = False) -> Content:
+    if gap is None:
         return EMPTY
-    mean, n_ahead, n_splits = at
-    counted = f" ahead in {n_ahead} of {format_count(n_splits, 'split')}"
-    return [f"{format_signed(mean)},", tag("span", counted, class_="p ahead")]
+    counted = f" ahead in {gap.n_ahead} of {format_count(gap.n_splits, unit)}"
+    mark = tag("abbr", "*", title="significant") if significant else None
+    return [format_signed(gap.mean), mark, ",", tag("span", counted, class_="ahead")]
 
 
-def _p_value(p: float | None) -> Markup | None:
-    if p is None:
-        return None
-    return tag("span", " (p < 0.001)" if p < 0.001 else f" (p = {p:.3f})", class_="p")
-
-
-def cost_table(panel: Panel, looks: Looks) -> Markup:
-    """Return time and memory of every method and size, the full codebook first."""
-    full = panel.full
-    rows = [_cost_row(full, "all words", None)] if full is not None else []
-    for method in panel.methods:
-        rows += [_cost_row(entry, looks[method].title, full) for entry in panel.of(method)]
-    cells = [row.values() for row in rows]
-    return table(f"Costs, median over the splits: {panel.title}", rows[0], cells, "costs")
-
-
-def _cost_row(entry: Entry, title: str, full: Entry | None) -> dict[str, Content]:
-    costs = entry.costs
-    against = EMPTY
+def cost_table(panel: Panel) -> Markup:
+    """Return size and time of a codebook and the time to choose it, one row per size."""
+    full, methods = panel.full, panel.methods
+    rows: list[list[Content]] = []
+    for size in sorted({e.size for e in panel.entries.values() if e.method != FULL}):
+        found = {m: panel.entries.get((m, size)) for m in methods}
+        alone = [e for e in found.values() if e is not None and e.codes_with == "pruned"]
+        row = _coding_cost(panel, alone[0]) if alone else [EMPTY] * 3
+        rows.append([f"{size:,}", *row, *(_choosing_time(e) for e in found.values())])
     if full is not None:
-        smaller = times(full.n_bytes / entry.n_bytes) if entry.n_bytes else EMPTY
-        before, after = full.costs["code_ms"], costs["code_ms"]
+        row = _coding_cost(panel, full)
+        rows.append([f"all {full.size:,}", *row, *[EMPTY] * len(methods)])
+    header = ["Words", "Codebook", "Coding, per image", "Against all words"]
+    caption = f"Costs: {panel.title}"
+    return table(caption, [*header, *(f"Choosing: {m}" for m in methods)], rows, "costs")
+
+
+def _coding_cost(panel: Panel, entry: Entry) -> list[Content]:
+    full, after = panel.full, panel.code_ms.get(entry.n_coding_words)
+    against = EMPTY
+    if full is not None and full.n_bytes > entry.n_bytes:
+        before = panel.code_ms.get(full.n_coding_words)
         faster = f", {times(before / after)} faster" if before and after else ""
-        against = f"{smaller} smaller{faster}" if full.n_bytes != entry.n_bytes else "same size"
-    peak = costs["peak_bytes"]
-    return {
-        "Method": title,
-        "Words kept": f"{entry.size:,}",
-        "Words to code with": f"{entry.n_coding_words:,}",
-        "Codebook": format_bytes(entry.n_bytes),
-        "Coding, per image": milliseconds(costs["code_ms"]),
-        "Against all words": against,
-        "Choosing": seconds(costs["select_seconds"]) if entry.method != FULL else EMPTY,
-        "Training the codebook": seconds(costs["codebook_seconds"]),
-        "Peak memory while choosing": EMPTY if peak is None else format_bytes(peak),
-    }
+        against = f"{times(full.n_bytes / entry.n_bytes)} smaller{faster}"
+    return [format_bytes(entry.n_bytes), milliseconds(after), against]
 
 
-def certificate(panel: Panel, looks: Looks) -> Markup | None:
+def _choosing_time(entry: Entry | None) -> str:
+    """Return the time to choose words; where nothing is chosen, that to train the codebook."""
+    if entry is None:
+        return EMPTY
+    return seconds(entry.costs[f"{'codebook' if entry.method == KMEANS else 'select'}_seconds"])
+
+
+def cost_notes(panel: Panel) -> str:
+    """Return what the table of costs leaves out."""
+    trained = panel.full.costs["codebook_seconds"] if panel.full is not None else None
+    notes = [] if trained is None else [f"Training the full codebook takes {seconds(trained)}."]
+    if KMEANS in panel.methods:
+        notes.append(f"{KMEANS} chooses no words: its time is that of training a small codebook.")
+    dashed = [m for m in panel.methods if panel.of(m)[0].codes_with == "full"]
+    if dashed:
+        verb = "codes" if len(dashed) == 1 else "code"
+        notes.append(f"{' and '.join(dashed)} {verb} with all words at any size.")
+    return " ".join([*notes, f"Times are medians over the {panel.unit}s."])
+
+
+def certificate(panel: Panel) -> Markup | None:
     """Return the bounds of inferred histograms and the differences found; None without any."""
     certified = [e for method in panel.methods for e in panel.of(method) if e.certificates]
     if not certified:
@@ -160,24 +170,24 @@ def certificate(panel: Panel, looks: Looks) -> Markup | None:
             "is in the table."
         )
     caption = f"Inferred against re-coded histograms, as L1 distance from 0 to 2: {panel.title}"
-    rows = [_certified(entry, looks[entry.method].title) for entry in certified]
+    rows = [_certified(entry, panel.unit) for entry in certified]
     shown = table(caption, rows[0], [row.values() for row in rows])
     details = tag("details", tag("summary", "All certificates"), shown)
     return tag("div", tag("p", " ".join(sentences), class_="verdict"), details)
 
 
-def _certified(entry: Entry, title: str) -> dict[str, Content]:
+def _certified(entry: Entry, unit: str) -> dict[str, Content]:
     found = entry.certificates
     bounds = [c["allowed"] for c in found if c.get("allowed") is not None]
     holds = [c.get("holds") for c in found]
     if False in holds:
-        outcome = f"exceeded in {holds.count(False)} of {len(holds)} splits"
+        outcome = f"exceeded in {holds.count(False)} of {len(holds)} {unit}s"
     elif None in holds:
         outcome = "no bound"
     else:
-        outcome = f"holds in all {len(holds)} splits" if len(holds) > 1 else "holds"
+        outcome = f"holds in all {len(holds)} {unit}s" if len(holds) > 1 else "holds"
     return {
-        "Method": title,
+        "Method": entry.method,
         "Words kept": f"{entry.size:,}",
         "Images re-coded": f"{sum(c['n_bags'] for c in found):,}",
         "Mean difference": tiny(float(np.mean([c["mean"] for c in found]))),
@@ -202,7 +212,8 @@ def confusion_tables(panel: Panel, view: str, pick: Entry, ident: str) -> Markup
     if len(names) <= MOST_CLASSES:
         pairs = [("before", "All words", before), ("after", "The words kept", after)]
         grids = [_grid(names, n, title, ident, role) for role, title, n in pairs if n is not None]
-        tables = tag("div", grids, class_="pair")
+        # More columns than fit beside one another are one below the other.
+        tables = tag("div", grids, class_="pair" if len(names) <= SIDE_BY_SIDE else None)
     kept = shares_of(after)
     all_words = shares_of(before) if before is not None else None
     rows: list[list[Content]] = []
@@ -212,7 +223,8 @@ def confusion_tables(panel: Panel, view: str, pick: Entry, ident: str) -> Markup
             then, change = f"{all_words[i][i]:.3f}", format_signed(now - all_words[i][i])
         rows.append([name, then, f"{now:.3f}", change])
     header = ["Class", "All words", "The words kept", "Difference"]
-    per_class = table("Accuracy per class, all splits together", header, rows, "classes")
+    caption = f"Accuracy per class, all {panel.unit}s together"
+    per_class = table(caption, header, rows, "classes sortable")
     return tag("div", tables, per_class, data_set=panel.key.set)
 
 

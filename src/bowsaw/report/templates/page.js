@@ -47,6 +47,33 @@
     find("#copy").textContent = done ? "Copied" : "Selected";
   });
 
+  // -- tables that can be sorted -------------------------------------------------------------------
+  const number = (text) => parseFloat(text.replace("−", "-").replace(/(\d),(?=\d{3})/g, "$1"));
+  for (const table of all("table.sortable")) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, place) => {
+      const button = element("button", { type: "button", className: "sort" }, ...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        // Numbers fall first, names rise first; what has no number stays last.
+        const rows = [...table.tBodies[0].rows];
+        const texts = new Map(rows.map((row) => [row, row.cells[place].textContent.trim()]));
+        const byNumber = rows.some((row) => !Number.isNaN(number(texts.get(row))));
+        const was = head.getAttribute("aria-sort");
+        const rising = was ? was === "descending" : !byNumber;
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+        const order = (a, b) => {
+          if (!byNumber) return (rising ? 1 : -1) * texts.get(a).localeCompare(texts.get(b));
+          const [x, y] = [number(texts.get(a)), number(texts.get(b))];
+          if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
+          return rising ? x - y : y - x;
+        };
+        table.tBodies[0].append(...rows.sort(order));
+      });
+    });
+  }
+
   if (!data.panels) return;
   const state = { ...data.start, axis: "coding", scale: "log", method: null, place: 0, word: null };
   const panel = () => data.panels[state.panel];
@@ -154,8 +181,10 @@
         const angle = ((i % 8) * Math.PI) / 4;
         lines += `M${12 * (cell % 4) + 6} ${12 * (cell >> 2) + 6}l${(long * Math.cos(angle)).toFixed(1)} ${(long * Math.sin(angle)).toFixed(1)}`;
       }
-      const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", lines);
+      const path = document.createElementNS(SVG, lines ? "path" : "text");
+      if (lines) path.setAttribute("d", lines);
+      else Object.entries({ x: 24, y: 28 }).forEach(([name, value]) => path.setAttribute(name, value));
+      path.textContent = lines ? "" : "flat";
       made.append(path);
       return made;
     }
@@ -180,6 +209,7 @@
 
   // -- the words ----------------------------------------------------------------------------------
   const MOST_TILES = 600;
+  const NO_PIXELS = "This run has no pixels of its images: bowsaw compare keeps them if it is given the folder of images, or a store and --images FOLDER.";
   function nothingFor(section, having) {
     const note = find(".none", section);
     const where = Object.keys(having)[0];
@@ -209,10 +239,11 @@
     }
     const n = line.ids.length;
     const order = line.ids.map((_, i) => i).sort((a, b) => line.mass[b] - line.mass[a]).slice(0, MOST_TILES);
-    const what = line.patches ? "the patches nearest to it" : line.dims === 128 ? "a drawing of its gradients (lines point where it gets brighter)" : "its values";
+    const gradients = "a drawing of its gradients (lines point where it gets brighter; \"flat\": a word of patches without gradients)";
+    const what = line.patches ? "the patches nearest to it" : line.dims === 128 ? gradients : "its values";
     find("#words-text").textContent =
       `Each square is one of the ${grouped(n)} kept words, shown as ${what}, the most used first` +
-      `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see which words' patches it inherits.`;
+      `${n > order.length ? ` (${grouped(order.length)} of them)` : ""}. Choose one to see which words' patches it inherits.${line.patches ? "" : ` ${NO_PIXELS}`}`;
     const mosaic = find("#mosaic");
     mosaic.className = n <= 60 ? "few" : "";
     mosaic.replaceChildren(...order.map((i) => {
@@ -314,6 +345,7 @@
     const different = new Set(codes).size;
     const taken = guess ? ` The image shows ${shown.class} and is recognised as ${guess}.` : "";
     const text = `With ${name}: ${grouped(codes.length)} patches are coded as ${grouped(different)} different words.${taken}`;
+    find("#image-note").textContent = shown.jpeg ? "" : `The photograph is missing. ${NO_PIXELS}`;
     canvas.setAttribute("aria-label", `${shown.name}. ${text}`);
     find(`#image-${role}-text`).textContent = text;
   }
@@ -365,7 +397,7 @@
         const shown = counts[grid.dataset.role];
         grid.parentElement.hidden = !shown;
         if (!shown) continue;
-        if (grid.dataset.role === "after") grid.caption.textContent = `${data.titles[state.method]}, ${grouped(size())} words`;
+        if (grid.dataset.role === "after") grid.caption.textContent = `${state.method}, ${grouped(size())} words`;
         [...grid.tBodies[0].rows].forEach((row, i) => {
           const total = shown.slice(i * n, (i + 1) * n).reduce((a, b) => a + b, 0);
           [...row.cells].slice(1).forEach((cell, j) => {
@@ -376,7 +408,9 @@
         });
       }
       const own = Object.fromEntries(Object.entries(counts).map(([role, c]) => [role, c && ownShares(c, n, wide)]));
-      [...find(".classes", box).tBodies[0].rows].forEach((row, i) => {
+      all(".classes tbody tr", box).forEach((row, place) => {
+        // Sorting moves rows.
+        const i = Number((row.dataset.label ??= place));
         const [before, after] = [own.before?.[i], own.after?.[i]];
         row.cells[1].textContent = before === undefined ? "—" : before.toFixed(3);
         row.cells[2].textContent = after === undefined ? "—" : after.toFixed(3);
@@ -392,7 +426,7 @@
   function offerMethods() {
     if (!range) return;
     const offered = panel().offered;
-    methods.replaceChildren(...offered.map(({ method }) => element("option", { value: method, textContent: data.titles[method] })));
+    methods.replaceChildren(...offered.map(({ method }) => element("option", { value: method, textContent: method })));
     find("#method-choice").hidden = offered.length < 2;
     if (!offered.some(({ method }) => method === state.method)) state.method = offered[0]?.method ?? null;
     methods.value = state.method;
