@@ -252,7 +252,7 @@ def _by_other_folds(cells: Sequence[Cell]) -> list[Cell]:
     made = []
     for cell in cells:
         others = [one for one in alike[key_of(cell)._replace(split=0)] if one is not cell]
-        results, answers = dict(cell["results"]), cell["answers"]
+        results, answers = dict(cell["results"]), cell.get("answers")
         for name, outcome in results.items():
             if "by_C" in outcome and others:
                 at = choose_c([one for one in others if name in one["results"]], name)
