@@ -248,6 +248,20 @@ def test_large_folders_measure_two_folds(photos, monkeypatch):
     assert "2 of 5 folds (11 images held out)" in accuracy["how"]
 
 
+def test_soft_codes_with_a_sharpness_that_the_images_choose(photos, unseen):
+    how = {**HOW, "method": "random", "n_folds": 2}
+    for more in ({"sharpness": 20.0}, {"sharpness": "auto"}, {"perplexity": 2.0}):
+        made = bs.shrink(photos, coding="soft", **more, **how)
+        assert made.model_.coding == "soft"
+        coder = bs.BagOfWords(made.codebook_, coding="soft", random_state=0, **more)
+        images = bs.ImageFolder(photos)
+        coder.fit(bs.DenseSift().transform(images), np.array(CLASSES)[images.y])
+        assert made.model_.sharpness == coder.sharpness_in_use()
+        assert made.predict(unseen[:3]).shape == (3,)
+    with pytest.raises(ParameterError, match="sharpness"):
+        bs.shrink(photos, coding="soft", sharpness=-1.0, **how)
+
+
 def test_every_method_whose_words_code_alone(photos):
     names = [name for name, one in METHODS.items() if one.estimator and one.codes_with == "pruned"]
     for name in names:

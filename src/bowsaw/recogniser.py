@@ -30,7 +30,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -334,8 +334,9 @@ def shrink(
     n_words: int | None = None,
     method: str = "refinement",
     n_folds: int | None = None,
-    coding: str = "hard",
-    sharpness: float = 40.0,
+    coding: Literal["hard", "soft"] = "hard",
+    sharpness: float | Literal["auto"] = 40.0,
+    perplexity: float | None = None,
     descriptor: DenseSift | None = None,
     seed: int = 0,
     n_jobs: int | None = -1,
@@ -370,7 +371,7 @@ def shrink(
     n_folds : int, optional
         Folds of the estimate, at least 2; 5 by default. Of a folder so large that 5 would take more
         than some minutes, 2 of 5 are measured by default.
-    coding, sharpness
+    coding, sharpness, perplexity
         As in :class:`bowsaw.BagOfWords`.
     descriptor : DenseSift, optional
         How images are described; ``DenseSift()`` by default.
@@ -413,7 +414,7 @@ def shrink(
         n_words=None if n_words is None else check_int(n_words, "n_words", 2),
         method=check_choice(method, "method", ALONE),
         n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 2),
-        coding={"coding": coding, "sharpness": sharpness},
+        coding={"coding": coding, "sharpness": sharpness, "perplexity": perplexity},
         descriptor=descriptor or DenseSift(),
         seed=seed,
         n_jobs=n_jobs,
@@ -467,6 +468,8 @@ class _Task(NamedTuple):
         """Do what is not done yet."""
         images, work = self.images, folder / "work"
         self.descriptor.validate()
+        # A wrong parameter is reported now, not after minutes of work.
+        BagOfWords([[0.0]], **self.coding).transform([])
         _check_classes(np.bincount(images.y), images.classes, "files")
         _check_folder(folder, images.root)
         make_folder(work)
@@ -599,7 +602,7 @@ class _Task(NamedTuple):
                 store.classes,
                 codebook=book.digest,
                 coding=self.coding["coding"],
-                sharpness=self.coding["sharpness"],
+                sharpness=1.0,
                 description=store.description,
             )
             return _onnx_bytes(book, model)
@@ -634,6 +637,7 @@ class _Task(NamedTuple):
             save(full, work / "codebook.safetensors")
             remove_checkpoint(partial)
         book, y = full, np.array(store.classes)[store.y]
+        coder = BagOfWords(full, random_state=self.seed, n_jobs=self.n_jobs, **self.coding)
         if n_kept < n_words:
             partial = work / "words.partial"
             selector = prepare(
@@ -642,14 +646,15 @@ class _Task(NamedTuple):
                 n_kept=n_kept,
                 random_state=self.seed,
                 n_jobs=self.n_jobs,
-                **self.coding,
+                coding=self.coding["coding"],
+                sharpness=coder.fit(store.bags, y).sharpness_in_use(),
             )
             more = {"checkpoint": partial, "verbose": self.verbose}
             names = selector.get_params()
             selector.set_params(**{name: it for name, it in more.items() if name in names})
             # Interrupted, it raises what says so; the checkpoint keeps what was done.
             book = selector.fit(store.bags, store.y).codebook_.learned_from(store.bags)
-        coder = BagOfWords(book, n_jobs=self.n_jobs, **self.coding)
+        coder.set_params(codebook=book).fit(store.bags, y)
         classifier = HistogramClassifier(C=C).fit(coder.transform(store.bags), y)
         model = LinearModel.of(classifier, coder, provenance={"C": C, "n_images": len(y)})
         return book, model

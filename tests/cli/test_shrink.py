@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,12 +96,21 @@ def test_json_and_csv_have_the_same_answers(bowsaw, folder):
     (folder / "unseen" / "noise" / "a,b.png").unlink()
 
 
+def test_a_recogniser_is_exported_from_its_folder(bowsaw, folder):
+    for name in ("a.onnx", "a.h"):
+        (line,) = bowsaw("export", folder / "r", "-o", name).lines()
+        assert line.startswith(f"{name}: 5 words of 128 dimensions, hard coding, 3 classes")
+    assert Path("a.onnx").read_bytes() == (folder / "r" / "recogniser.onnx").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("predict", "photos", "x.png"), "photos is not a recogniser: it has no summary.json"),
         (("predict", "x.safetensors", "x.png"), "together with --classifier FILE"),
         (("predict", "r", "x.png", "--classifier", "m"), "the folder r has its own. Leave it out"),
+        (("export", "r", "--classifier", "m", "-o", "a.h"), "the folder r has its own"),
+        (("export", "photos", "-o", "a.h"), "photos is not a recogniser"),
         (("shrink", "photos", "-o", "photos/r"), "taken for a class. Choose a folder beside them"),
         (("shrink", "photos/dots", "-o", "q"), "has no class folders"),
         (("shrink", "photos", "--keep", 999, "--words", 99, "-o", "q"), "below the 99 words"),

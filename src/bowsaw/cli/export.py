@@ -16,13 +16,16 @@ from bowsaw.formats.classifier import DESCRIPTORS, as_recogniser, load_classifie
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count
+from bowsaw.recogniser import FILES, Recogniser
 
-EXAMPLE = "bowsaw export small.safetensors --classifier model.safetensors -o recogniser.onnx"
+EXAMPLE = "bowsaw export recogniser/ -o recogniser.h"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = "what to write: an ONNX graph (.onnx) or a C header (.h)"
-    opt.add_files(parser, "codebook", output=output)
+    text = "a folder made by bowsaw shrink, or a codebook"
+    parser.add_argument("codebook", metavar="RECOGNISER", help=text)
+    opt.add_files(parser, output=output)
     text = "made by bowsaw fit with this codebook; brings its coding (default: histograms only)"
     opt.add(parser, "--classifier", None, text)
     text = "type of the descriptors that go in, always in the codebook's unit"
@@ -39,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
+    if Path(options.codebook).is_dir():
+        folder = options.codebook
+        opt.refuse_options(
+            options, ("classifier",), f"the folder {folder} has its own. Leave it out"
+        )
+        Recogniser.load(folder)
+        options.codebook, options.classifier = (f"{folder}/{name}" for name in FILES[:2])
     suffix = Path(options.output).suffix
     if suffix not in (".onnx", ".h"):
         raise ParameterError(

@@ -29,16 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
     text = "keep the fewest words that lose at most X of accuracy (0.02), standard error included"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
-    advanced = parser.add_argument_group("advanced")
+    opt.add_coding(parser, "the images that it learns from")
+    advanced = opt.advanced(parser)
     text = "words of the full codebook (default: 1000, fewer for few images)"
     opt.add(advanced, "--words", opt.int_from(2), text)
     opt.add(advanced, "--method", ALONE, "how words are chosen", opt.default(shrink, "method"))
     text = f"folds of the estimate (default: {N_FOLDS}, of which many images measure 2)"
     opt.add(advanced, "--folds", opt.int_from(2), text)
     opt.add(advanced, "--seed", opt.int_from(0), "drives every random choice", 0)
-    opt.add(advanced, "--coding", ("hard", "soft"), opt.CODING, opt.default(shrink, "coding"))
-    sharpness = opt.default(shrink, "sharpness")
-    opt.add(advanced, "--sharpness", opt.number, f"of soft coding (default: {sharpness:g})")
     opt.add_overwrite(parser)
     opt.add_jobs(parser, shrink)
     add_dense_sift(parser)
@@ -46,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options, begin = command.options, time.perf_counter()
-    if options.coding == "hard":
-        reason = "it belongs to soft coding, and the coding is hard. Add --coding soft"
-        opt.refuse_options(options, ("sharpness",), reason)
+    coding = opt.coding_of(options)
     folder = Path(options.output)
     with _Cells(command) as cells:
         made = shrink(
@@ -60,8 +56,6 @@ def run(command: Command) -> None:
             n_words=options.words,
             method=options.method,
             n_folds=options.folds,
-            coding=options.coding,
-            sharpness=options.sharpness or opt.default(shrink, "sharpness"),
             descriptor=dense_sift_of(options),
             seed=options.seed,
             n_jobs=options.jobs,
@@ -71,6 +65,7 @@ def run(command: Command) -> None:
             command=shlex.join(["bowsaw", *options.typed]),
             on_stage=cells.stage,
             on_cell=cells,
+            **coding,
         )
     for place in (folder / "work").glob("*.store"):
         report_set_aside(command, Store(place))
