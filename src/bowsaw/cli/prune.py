@@ -67,9 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text += "plus one standard error"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
-    summaries = (f"{name}: {method.summary[:-1].lower()}" for name, method in METHODS.items())
-    text = f"{'. '.join(summaries)} (default: {next(iter(METHODS))})"
-    search.add_argument("--method", type=_read_method, choices=tuple(METHODS), help=text)
+    summaries = (f"{name}: {_lower(method.summary)}" for name, method in METHODS.items())
+    text = "\n".join([f"how words are chosen (default: {next(iter(METHODS))})", *summaries])
+    search.add_argument(
+        "--method", type=_read_method, choices=tuple(METHODS), metavar="NAME", help=text
+    )
     text = (
         f"iterations of the search: of refinement (default: {opt.default(Refinement, 'n_steps')}), "
         f"swaps of annealing (default: {USUAL_STEPS}), or of refinement at each size of elimination"
@@ -94,6 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(advanced, "--score", tuple(SCORES), text)
     opt.add_seed(opt.advanced(parser), "the search")
     opt.add_part(parser, "train")
+
+
+def _lower(sentence: str) -> str:
+    # Here the words of presence code alone too.
+    return (sentence[:1].lower() + sentence[1:-1]).replace("the columns of words", "words")
 
 
 def _read_method(text: str) -> str:
