@@ -175,11 +175,10 @@ def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines = {facts["kind"]: facts["path"]}
     if facts["kind"] == "store":
         split, aside, copies = facts["split"], facts["set_aside"], facts["copies"]
-        counts = facts["classes"].values()
-        lines["images"] = (
-            f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable, "
-            f"{min(counts, default=0):,} to {max(counts, default=0):,} per class"
-        )
+        few, many = (f(facts["classes"].values(), default=0) for f in (min, max))
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        usable = f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable"
+        lines["images"] = f"{usable}, {each} per class"
         lines["classes"] = _listed(list(facts["classes"]))
         lines["descriptors"] = (
             f"{facts['n_descriptors']:,} of {facts['n_dims']} {facts['dtype']} ({size}): "
@@ -206,9 +205,7 @@ def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     elif facts["kind"] == "classifier":
         accuracy = provenance.get("accuracy")
         lines["classes"] = _listed(facts["labels"])
-        lines["words"] = (
-            f"{facts['n_words']:,} per class ({size}), codebook {facts['codebook'][:12]}"
-        )
+        lines["words"] = f"{facts['n_words']:,} per class ({size})"
         sharpness = facts["sharpness"]
         soft = "" if sharpness is None else f" of sharpness {sharpness:.4g}"
         lines["histograms"] = f"{facts['coding']} coding{soft}, {CALLED.get(facts['mapping'], '')}"

@@ -378,7 +378,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
         command.result(
             f"score: {score}, from {scores[0]:.4g} to {scores[-1]:.4g}{how} (higher is better)"
         )
-    if result.holdout is not None:
+    if result.holdout is not None and result.holdout.n_steps:
         errors, n_steps = result.holdout.errors.mean(axis=0), result.holdout.n_steps
         after = errors[int(np.searchsorted(result.holdout.marks, n_steps))]
         shares = np.bincount(task.labels) / len(task.labels)
@@ -393,7 +393,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
             f"{selection.parameters['moved']:.2g} on average (a descriptor has length 1)"
         )
     elif options.method == "refinement":
-        reason = "" if result.holdout is None else " (held-out error did not improve reliably)"
+        reason = "" if result.holdout is None else " (no reliable gain on held-out images)"
         command.result(f"refinement: 0 steps{reason}")
     if result.estimate is not None:
         command.result(f"estimate: {result.estimate}")
