@@ -194,7 +194,8 @@ def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             )
     elif facts["kind"] == "codebook":
         seen, pruned = facts["n_trained_on"], provenance.get("pruned")
-        lines["words"] = f"{facts['n_words']:,} of {facts['n_dims']} dimensions ({size})"
+        unit = ", scale unknown" if facts["scale"] is None else ""
+        lines["words"] = f"{facts['n_words']:,} of {facts['n_dims']} dimensions ({size}{unit})"
         lines["learned from"] = "unknown images" if seen is None else format_count(seen, "image")
         if isinstance(provenance.get("split"), dict):
             lines["split"] = _split(provenance["split"])
