@@ -22,6 +22,8 @@ class                   exit code  raised when
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import Any, ClassVar
 
@@ -115,3 +117,15 @@ class ClusterError(BowsawError):
     """A Dask cluster cannot do the work: no scheduler, no workers or other versions."""
 
     exit_code: ClassVar[int] = 10
+
+
+def did_you_mean(text: object, known: Iterable[object]) -> str:
+    """Return a question with the known name nearest to a text, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("refinment", ["annealing", "refinement"]), did_you_mean("x", ["hard", "soft"])
+    ('. Did you mean refinement?', '')
+    """
+    near = get_close_matches(str(text), list(map(str, known)), 1)
+    return f". Did you mean {near[0]}?" if near else ""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError, ParameterError, did_you_mean
 
 MAX_JSON_DEPTH = 100
 
@@ -72,7 +72,8 @@ def check_choice(value: object, name: str, choices: Collection[Any], *, remedy: 
         value is choice or (type(value) is type(choice) and value == choice) for choice in choices
     ):
         allowed = "one of " + ", ".join(map(repr, choices))
-        raise ParameterError(_message(name, allowed, value, remedy))
+        near = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise ParameterError(_message(name, allowed, value, remedy or near[2:]))
     return value
 
 

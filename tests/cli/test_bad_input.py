@@ -54,10 +54,10 @@ def place(made, model, tmp_path_factory):
 
 
 CASES = """
-chop                                             | Parameter | choice: 'chop' & bowsaw --help
+chop                                             | Parameter | command 'chop' & bowsaw --help
 train                                            | Parameter | : STORE, -o & bowsaw train --help
-inspect x --colour                               | Parameter | unrecognized arguments: --colour
-evaluate x --split 3                             | Parameter | unrecognized & bowsaw evaluate --help
+inspect x --colour                               | Parameter | there is no option --colour
+evaluate x --split 3                             | Parameter | --splits & bowsaw evaluate --help
 extract s -o x.store --split 50                  | Parameter | such as 50/50/rest, or auto; got '50'
 extract tiny -o x.store --split 1/1/rest         | Data      | --split 1/1/rest needs at least 3 per
 split s 72/72/rest                               | Data      | class 'brick' has 144 images, and

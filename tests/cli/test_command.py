@@ -23,10 +23,10 @@ HEADER = ("class", *map(str, range(12)))
 def test_quiet_keeps_the_results(capsys):
     for quiet in (False, True):
         printer = command(quiet)
-        printer.status("done")
+        printer.result("done")
         printer.note("by the way")
     printer.hint("next")
-    assert tuple(capsys.readouterr()) == ("done\n", "by the way\n")
+    assert tuple(capsys.readouterr()) == ("done\ndone\n", "by the way\n")
     printer.result("an answer")
     printer.table([("a", "1")], ("name", "n"))
     printer.facts([("kind", "store")])
@@ -37,7 +37,7 @@ def test_quiet_keeps_the_results(capsys):
 
 def test_a_pipe_gets_plain_text_without_limits(capsys):
     printer = command()
-    printer.status("x" * 500)
+    printer.result("x" * 500)
     printer.table(MATRIX * 2, HEADER)
     printer.facts([("name", "word " * 50)])
     printer.note("y" * 500)
@@ -72,10 +72,29 @@ def test_a_terminal_gets_tables_and_facts_that_fit_and_hints(capsys, monkeypatch
     ]
 
 
+def test_long_lines_break_at_spaces_and_commands_stay_whole(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/folder/" + "name/" * 10
+    command().result(f"the split of {path} holds 12 images and no more")
+    assert capsys.readouterr().out.splitlines() == [
+        "the split of",
+        path,
+        "holds 12 images and no more",
+    ]
+    advice = f"bowsaw split {path} 10/10/rest --seed 3"
+    command().note(f"another split was kept with the store. Go back: {advice}")
+    shown = capsys.readouterr().err
+    assert advice in shown
+    assert shown.count("\n") == 3
+    command().raw('{"a": ' + "1" * 50 + "}")
+    assert capsys.readouterr().out.count("\n") == 1
+
+
 def test_names_are_printed_as_they_are(capsys):
     for text in (":dog: [bold]x[/bold]", "[/]", "a\\[b", "café 猫"):
         printer = command()
-        printer.status(text)
+        printer.result(text)
         printer.table([(text, "1")], ("name", "n"))
         printer.facts([("name", text)])
         lines = capsys.readouterr().out.splitlines()
@@ -101,7 +120,7 @@ def test_closed_notes_do_not_stop_the_work(monkeypatch, tmp_path, capsys):
         closed = type("ClosedPipe", (), {**parts, "isatty": lambda self: False})()
         monkeypatch.setattr(sys, "stderr", closed)
         command().note("not read")
-    command().status("done")
+    command().result("done")
     assert capsys.readouterr().out == "done\n"
 
 
@@ -111,7 +130,7 @@ def test_a_reader_may_leave_after_the_first_lines(made):
         "import sys\n"
         "import bowsaw.cli.inspect as command\n"
         "from bowsaw.cli.main import main\n"
-        "command._lines = lambda facts: [('line', 'x')] * 50_000\n"
+        "command._short_lines = lambda facts: [('line', 'x')] * 50_000\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     words = [sys.executable, "-c", code, "inspect", str(made.book)]

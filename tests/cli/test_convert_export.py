@@ -48,8 +48,9 @@ def test_words_of_an_unknown_unit_are_refused_by_every_command(bowsaw, made):
 def test_inspect_shows_what_is_unknown(bowsaw, made):
     bowsaw("convert", made.book, "v.faiss")
     assert faiss.read_index("v.faiss").ntotal == 12
-    text = " ".join(bowsaw("inspect", "v.faiss").out.split())
-    assert "words 12 of 128 dimensions (6 kB, scale unknown)" in text
+    for more in ((), ("--details",)):
+        text = " ".join(bowsaw("inspect", "v.faiss", *more).out.split())
+        assert "words 12 of 128 dimensions (6 kB, scale unknown)" in text
     assert "provenance read_from=(format=faiss IxF2, variable=index, layout=rows" in text
 
 

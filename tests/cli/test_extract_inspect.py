@@ -63,11 +63,11 @@ def test_the_split_is_kept_with_the_store_until_another_is_given(bowsaw, made, t
         bowsaw(*extract, *more).lines()
         assert kept() == f"small.store: split {expected}"
     header, *parts = bowsaw("split", "small.store").lines()[1:]
-    assert header.split() == ["part", "images", "per", "class", "use"]
-    assert [part.split()[:3] for part in parts] == [
-        ["codebook", "4", "2"],
-        ["train", "4", "2"],
-        ["test", "6", "3"],
+    assert header.split() == ["part", "images", "per", "class"]
+    assert [(part.split()[0], *part.split()[-2:]) for part in parts] == [
+        ("codebook", "4", "2"),
+        ("train", "4", "2"),
+        ("test", "6", "3"),
     ]
     # Images that are removed leave it as it is, while it can be drawn.
     for i in range(3):
@@ -91,7 +91,10 @@ def test_extract_reports_images_that_are_there_twice(bowsaw, made, tmp_path):
         "train on one and test on another",
     ]
     assert Store("small.store").copies == [("a/1.png", "a/2.png", "b/4.png")]
-    assert "more than once  a/1.png, a/2.png, b/4.png" in bowsaw("inspect", "small.store").out
+    assert (
+        "more than once  a/1.png, a/2.png, b/4.png"
+        in bowsaw("inspect", "small.store", "--details").out
+    )
     (tmp_path / "small" / "b" / "4.png").unlink()
     line = bowsaw("extract", "small", "-o", "other.store").lines()[1]
     assert line.startswith("more than once: 1 image, such as a/1.png and a/2.png; a split may")
@@ -119,7 +122,33 @@ def test_inspect_shows_facts_of_every_kind(bowsaw, made, model):
     save(Codebook([[0.0], [1.0]]), "bare.safetensors")
     for name, facts in FACTS.items():
         path = {"bare": "bare.safetensors", "model": model}.get(name) or getattr(made, name)
-        text = " ".join(bowsaw("inspect", path).out.split())
+        text = " ".join(bowsaw("inspect", path, "--details").out.split())
+        for fact in facts.replace("\n", "|").split("|"):
+            assert fact.strip() in text
+
+
+SHORT = {
+    "store": """
+        images 432 of 434 files are usable, 144 per class | split 10/10/rest, seed 0
+        classes 3: brick, grass, gravel | set aside 2 files, such as brick/[bold] 1.png: empty file
+        descriptors 6,912 of 128 uint8 (885 kB): dense-sift, max side 300, patch 16, step 8""",
+    "book": "words 12 of 128 dimensions (6 kB) | learned from 30 images | split 10/10/rest, seed 0",
+    "pruned": "words 5 of | learned from 60 images | pruned from 12 words by random",
+    "bare": "learned from unknown images | descriptors unknown",
+    "histograms": "histograms 432 images by 12 words (21 kB) | coding hard",
+    "model": "classes 3: brick, grass, gravel | histograms soft coding of sharpness 20, square-",
+}
+
+
+def test_inspect_is_short_unless_details_are_asked_for(bowsaw, made, model):
+    save(Codebook([[0.0], [1.0]]), "bare.safetensors")
+    words = ("--keep", 5, "--method", "random", "-o", "pruned.safetensors")
+    bowsaw("prune", made.book, made.store, *words).lines()
+    files = {"bare": "bare.safetensors", "pruned": "pruned.safetensors", "model": model}
+    for name, facts in SHORT.items():
+        lines = bowsaw("inspect", files.get(name) or getattr(made, name)).lines()
+        text = " ".join(" ".join(lines).split())
+        assert 3 <= len(lines) <= 10
         for fact in facts.replace("\n", "|").split("|"):
             assert fact.strip() in text
 

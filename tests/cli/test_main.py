@@ -12,7 +12,7 @@ import pytest
 
 from bowsaw import __version__
 from bowsaw.cli import main as command_line
-from bowsaw.cli.main import COMMANDS, main, parser
+from bowsaw.cli.main import COMMANDS, GROUPS, main, parser
 from bowsaw.errors import BowsawError, SpaceError
 
 HEAVY = {"cv2", "numba", "numpy", "rich", "scipy", "sklearn"}
@@ -49,9 +49,36 @@ def test_every_command_is_documented_with_an_example_that_parses(name):
 def test_the_help_has_examples_that_parse(bowsaw):
     found = bowsaw()
     assert (found.code, found.out) == (2, "")
-    examples = [line.split()[1:] for line in found.err.splitlines() if "  bowsaw " in line]
-    assert [words[0] for words in examples] == ["extract", "evaluate", "compare"]
+    lines = [line.strip() for line in found.err.splitlines() if "  bowsaw " in line]
+    examples = [line.partition("   ")[0].split()[1:] for line in lines]
+    assert [words[0] for words in examples] == ["shrink", "predict", "compare"]
     assert all(parser(words[0]).parse_args(words).name == words[0] for words in examples)
+
+
+def test_names_that_are_nearly_right_are_recognised(bowsaw):
+    for words, message in (
+        ("prun b.safetensors", "there is no command 'prun'. Did you mean prune? See"),
+        ("prune --keeep 3", "there is no option --keeep. Did you mean --keep? See"),
+        (
+            "prune b s --method=refinment",
+            "there is no --method 'refinment'. Did you mean refinement?",
+        ),
+        ("evaluate s --split 3", "there is no option --split. Did you mean --splits?"),
+        ("compare s -o r --methods anealing", "got anealing. Did you mean annealing?"),
+        ("whatif b s --keep 3 --transfer unform", "got 'unform'. Did you mean uniform?"),
+        ("chop", "there is no command 'chop'. Choose from shrink, predict, compare"),
+    ):
+        found = bowsaw(*words.split())
+        assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+        assert message in found.err
+
+
+def test_the_help_shows_every_command_in_its_group(bowsaw):
+    shown = bowsaw("--help").lines()
+    for title, commands in GROUPS.items():
+        at = shown.index(f"{title}:")
+        names = [line.split()[0] for line in shown[at + 1 :] if line[2:3].strip()]
+        assert names[: len(commands)] == list(commands)
 
 
 @pytest.fixture

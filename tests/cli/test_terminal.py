@@ -39,9 +39,7 @@ def test_help_has_colours_only_where_they_are_wanted(variables):
     with bowsaw_at_a_terminal("prune", "--help", **variables) as terminal:
         assert terminal.finish() == 0
     assert "usage: " in COLOUR.sub("", terminal.shown)
-    # Python has coloured help since 3.14.
-    expected = not variables and sys.version_info >= (3, 14)
-    assert bool(COLOUR.search(terminal.shown)) == expected
+    assert bool(COLOUR.search(terminal.shown)) == (not variables)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import NamedTuple
 SPLIT = ("--split", "4/5/rest")
 READERS = {"predict", "whatif", "inspect", "completion"}
 """The commands that write nothing."""
+ELSEWHERE = {"split", "shrink"}
+"""Tested in tests/store (a small file of a store), tests/test_recogniser.py and test_shrink.py."""
 
 
 class Given(NamedTuple):

@@ -81,7 +81,9 @@ if sys.platform == "linux":  # elsewhere names are Unicode by rule
         assert os.fsencode(images.paths[0]) == folder + b"/\xff.png"
         assert read_image(images[0]).grey.tolist() == [[97, 98]]
         assert "1 classes" in repr(images)
-        with pytest.raises(DataError, match="has 1 images"):
+        with pytest.raises(
+            DataError, match="has 1 image, and a split of 0/1/rest needs at least 2"
+        ):
             images.split(codebook=0, train=1)
 
 

@@ -294,7 +294,6 @@ def test_the_live_table_shows_brackets_of_a_name():
     shown = io.StringIO()
     console = Console(file=shown, width=100)
     watcher = Watcher(SimpleNamespace(quiet=True))
-    watcher.live = SimpleNamespace(update=console.print)
     result = {"accuracy": 0.5, "confusion": [[5, 4], [4, 5]]}
     about = {"coding": "hard", "full_words": 100, "method": "random", "size": 10, "split": 0}
     cell = {
@@ -305,5 +304,7 @@ def test_the_live_table_shows_brackets_of_a_name():
         "n_test": 18,
         "results": {"sqrt": result},
     }
+    watcher.live = SimpleNamespace()
     watcher(Step(cell, 1, 2, None))
+    console.print(watcher._render())
     assert "[old]" in shown.getvalue()

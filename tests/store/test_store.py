@@ -6,7 +6,8 @@ import pytest
 from tests.store.row_pixels import RowPixels, write_images
 
 from bowsaw.bags import Bags
-from bowsaw.errors import DataError, ParameterError, StoreError
+from bowsaw.checkpoint import exclusive
+from bowsaw.errors import BusyError, DataError, ParameterError, StoreError
 from bowsaw.images.split import split_by_class
 from bowsaw.store import Store, extract
 
@@ -100,6 +101,9 @@ def test_an_unreadable_split_is_reported_and_can_be_written_again(store, text):
     path.write_text(text)
     with pytest.raises(StoreError, match=r"split\.json cannot be read: .* `bowsaw split"):
         _ = Store(store.path).split
+    assert path.read_text() == text
+    with exclusive(store.path), pytest.raises(BusyError):
+        store.set_split(codebook=0, train=1)
     assert path.read_text() == text
     assert Store(store.path).set_split(codebook=0, train=1) == Store(store.path).split
 

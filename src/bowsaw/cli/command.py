@@ -10,6 +10,7 @@ import argparse
 import errno
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ _PAGE = 100
 
 _NO_LIMIT = 100_000
 _GAP = 2
+_COMMAND = re.compile(r"(?<=[:;,] )bowsaw [a-z]+ .*$")
 
 
 class Command:
@@ -40,12 +42,17 @@ class Command:
         self.quiet: bool = options.quiet
         self._out, self._err = _Console(), _Console(stderr=True)
         self._columns = self._out.width if self._out.is_terminal else _NO_LIMIT
+        self._err_columns = self._err.width if self._err.is_terminal else _NO_LIMIT
         # Rich cuts and folds at the width of a console; columns of numbers are cut here instead.
         self._out.width = self._err.width = _NO_LIMIT
 
     def result(self, text: str = "") -> None:
         """Print one line of the result."""
-        self._out.print(printable(text, self._out.encoding))
+        self._out.print(wrapped(printable(text, self._out.encoding), self._columns))
+
+    def raw(self, text: str) -> None:
+        """Print one line that programs read."""
+        self._out.file.write(printable(text, self._out.encoding) + "\n")
 
     def note(self, text: str) -> None:
         """Print one line on standard error, unless quiet."""
@@ -54,7 +61,8 @@ class Command:
         try:
             # Above a bar, if there is one, not into it.
             console = shown_console() or self._err
-            console.print(Text(printable(text, self._err.encoding)), style="dim", soft_wrap=True)
+            line = wrapped(printable(text, self._err.encoding), self._err_columns)
+            console.print(Text(line), style="dim", soft_wrap=True)
         except OSError as error:
             if not is_closed_pipe(error):
                 raise
@@ -160,6 +168,18 @@ def is_closed_pipe(error: OSError) -> bool:
 def redirect_to_null(stream: TextIO) -> None:
     """Let a stream with a closed pipe write to the null device, so that Python can close it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Return text in lines broken at spaces; a command at its end stays whole, to be copied."""
+    if cell_len(text) <= columns:
+        return text
+    found = _COMMAND.search(text)
+    head, command = (text, "") if found is None else (text[: found.start()], found[0])
+    indent = " " * (len(text) - len(text.lstrip()))
+    how: Any = {"break_long_words": False, "break_on_hyphens": False}
+    lines = wrap(head, columns, subsequent_indent=indent, **how)
+    return "\n".join([*lines, *([f"  {command}"] if command else [])])
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:

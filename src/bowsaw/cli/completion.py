@@ -37,4 +37,4 @@ def run(command: Command) -> None:
             if action.nargs != 0 and action.choices is None and action.type in (None, str, Path):
                 action.complete = shtab.FILE
     for line in shtab.complete(top, command.options.shell).splitlines():
-        command.result(line)
+        command.raw(line)

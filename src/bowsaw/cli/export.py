@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +87,7 @@ def run(command: Command) -> None:
         f"descriptors {unit_of(book)}"
     )
     if model is None:
-        command.hint(
-            f"with classes: bowsaw fit {shlex.quote(options.codebook)} STORE -o model.safetensors, "
-            "then export --classifier model.safetensors"
-        )
+        command.hint("with classes: give a classifier of bowsaw fit as --classifier")
 
 
 def _coding(options: argparse.Namespace) -> dict[str, Any]:

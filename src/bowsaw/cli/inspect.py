@@ -15,11 +15,12 @@ from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formats.classifier import is_classifier, load_classifier
 from bowsaw.formats.reader import open_archive
 from bowsaw.formats.registry import load, open_file, reader_of
-from bowsaw.formatting import format_bytes
+from bowsaw.formatting import format_bytes, format_count
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
 EXAMPLE = "bowsaw inspect scenes.store"
+_MAX_LISTED = 8
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -27,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", help="a store, a codebook, a classifier or histograms"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with nothing shortened")
+    shape = parser.add_mutually_exclusive_group()
+    text = "show every class, file and parameter, and how it was made"
+    shape.add_argument("--details", action="store_true", help=text)
+    shape.add_argument("--json", action="store_true", help="print JSON, with nothing shortened")
 
 
 def run(command: Command) -> None:
@@ -41,8 +45,11 @@ def run(command: Command) -> None:
     facts = _store(path) if path.is_dir() else _file(path)
     if command.options.json:
         command.json(facts)
-    else:
+    elif command.options.details:
         command.facts(_lines(facts))
+    else:
+        command.facts(_short_lines(facts))
+        command.hint("more: the same command with --details")
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -154,6 +161,77 @@ _TEXTS = {
     },
 }
 """The lines of each kind of file, made from its facts."""
+
+
+def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts that most people look for."""
+    size, provenance = format_bytes(facts["n_bytes"]), facts.get("provenance") or {}
+    made_with = facts.get("description") or {}
+    descriptor = ", ".join(
+        str(value) if name == "name" else f"{name.replace('_', ' ')} {value:g}"
+        for name, value in sorted(made_with.items(), key=lambda item: item[0] != "name")
+        if name in ("name", "patch", "step", "max_side") and value is not None
+    )
+    lines = {facts["kind"]: facts["path"]}
+    if facts["kind"] == "store":
+        split, aside, copies = facts["split"], facts["set_aside"], facts["copies"]
+        few, many = (f(facts["classes"].values(), default=0) for f in (min, max))
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        usable = f"{facts['n_usable']:,} of {facts['n_images']:,} files are usable"
+        lines["images"] = f"{usable}, {each} per class"
+        lines["classes"] = _listed(list(facts["classes"]))
+        lines["descriptors"] = (
+            f"{facts['n_descriptors']:,} of {facts['n_dims']} {facts['dtype']} ({size}): "
+            f"{descriptor or 'unknown'}"
+        )
+        lines["split"] = "none: commands use all images" if split is None else _split(split)
+        if aside:
+            example = f"{aside[0]['path']}: {aside[0]['reason']}"
+            lines["set aside"] = f"{format_count(len(aside), 'file')}, such as {example}"
+        if copies:
+            lines["more than once"] = (
+                f"{format_count(len(copies), 'image')}, such as {' and '.join(copies[0][:2])}"
+            )
+    elif facts["kind"] == "codebook":
+        seen, pruned = facts["n_trained_on"], provenance.get("pruned")
+        unit = ", scale unknown" if facts["scale"] is None else ""
+        lines["words"] = f"{facts['n_words']:,} of {facts['n_dims']} dimensions ({size}{unit})"
+        lines["learned from"] = "unknown images" if seen is None else format_count(seen, "image")
+        if isinstance(provenance.get("split"), dict):
+            lines["split"] = _split(provenance["split"])
+        if isinstance(pruned, dict):
+            method = (pruned.get("selection") or {}).get("method", "an unknown method")
+            lines["pruned"] = f"from {pruned.get('n_words', '?')} words by {method}"
+        lines["descriptors"] = descriptor or "unknown"
+    elif facts["kind"] == "classifier":
+        accuracy = provenance.get("accuracy")
+        lines["classes"] = _listed(facts["labels"])
+        lines["words"] = f"{facts['n_words']:,} per class ({size})"
+        sharpness = facts["sharpness"]
+        soft = "" if sharpness is None else f" of sharpness {sharpness:.4g}"
+        lines["histograms"] = f"{facts['coding']} coding{soft}, {CALLED.get(facts['mapping'], '')}"
+        if isinstance(provenance.get("split"), dict):
+            lines["split"] = _split(provenance["split"])
+        if isinstance(accuracy, dict):
+            lines["accuracy"] = "{mean:.3f} ± {margin:.3f} by folds".format(**accuracy)
+    else:
+        lines["histograms"] = f"{facts['n_images']:,} images by {facts['n_words']:,} words ({size})"
+        lines["classes"] = _listed(list(facts["classes"]))
+        lines["in use"] = (
+            f"{facts['words_per_image']:g} words per image on average; {facts['n_unused_words']:,} "
+            f"words are in no image, {facts['n_empty']:,} images are empty"
+        )
+        lines["coding"] = str(facts["metadata"].get("coding", "unknown"))
+    return list(lines.items())
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return f"{len(names):,}: {', '.join(names[:_MAX_LISTED])}{more}"
+
+
+def _split(record: dict[str, Any]) -> str:
+    return f"{record.get('codebook')}/{record.get('train')}/rest, seed {record.get('seed')}"
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -11,35 +11,48 @@ import _thread
 import argparse
 import math
 import os
+import re
+import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import takewhile
+from textwrap import wrap
 from typing import Any, NoReturn, Self
 
 from bowsaw._version import __version__
-from bowsaw.errors import BowsawError
+from bowsaw.errors import BowsawError, did_you_mean
 
-COMMANDS = {
-    "shrink": "turn a folder of photos into a small recogniser and a page about it; resumable",
-    "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
-    "split": "show or change which images of a store learn words, learn classes and test",
-    "train": "learn a codebook from the descriptors of a store by k-means; resumable",
-    "prune": "keep only the words of a codebook that separate the classes best; resumable",
-    "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
-    "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
-    "fit": "learn a classifier of a codebook's histograms from the images of a store",
-    "predict": "classify images with a recogniser, or with a codebook and a classifier",
-    "export": "write a codebook and a classifier for devices: an ONNX graph or a C header",
-    "compare": "measure pruning methods at many sizes, and write a page about them; resumable",
-    "report": "build the page of a comparison again from its records",
-    "whatif": "compare ways to infer the histograms of fewer words without re-encoding images",
-    "convert": "convert a vocabulary from the format of one tool to that of another",
-    "inspect": "show what a store, a codebook, a classifier or a histogram file holds",
-    "completion": "print a script for Tab completion in bash, zsh or fish",
+GROUPS = {
+    "start here": {
+        "shrink": "turn a folder of photos into a small recogniser: words, classifier, ONNX and a "
+        "page; resumable",
+        "predict": "classify images with a recogniser, or with a codebook and a classifier",
+        "compare": "measure pruning methods at many sizes, and write a page about them; resumable",
+    },
+    "step by step": {
+        "extract": "describe the images of a folder and keep the descriptors in a store; resumable",
+        "split": "show or change which images of a store learn words, learn classes and test",
+        "train": "learn a codebook from the descriptors of a store by k-means; resumable",
+        "prune": "keep only the words of a codebook that separate the classes best; resumable",
+        "encode": "turn each image of a store into a histogram of a codebook's words; resumable",
+        "evaluate": "measure how well a codebook recognises classes, over random splits; resumable",
+        "fit": "learn a classifier of a codebook's histograms from the images of a store",
+        "export": "write a codebook and a classifier for devices: an ONNX graph or a C header",
+        "whatif": "compare ways to infer the histograms of fewer words without re-encoding images",
+    },
+    "files": {
+        "inspect": "show what a store, a codebook, a classifier or a histogram file holds",
+        "convert": "convert a vocabulary from the format of one tool to that of another",
+        "report": "build the page of a comparison again from its records",
+        "completion": "print a script for Tab completion in bash, zsh or fish",
+    },
 }
+"""What the commands do, in the order of the help."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """The commands, each a module beside this one, and what they do."""
 
 USAGE, INTERRUPTED, TERMINATED = 2, 130, 143
@@ -49,29 +62,85 @@ SAME_REQUEST = 1.0
 """Seconds after a signal in which another one does not disturb the orderly end."""
 
 _EXPECTED = (BowsawError, OSError, MemoryError)
-_DESCRIPTION = "Build visual vocabularies from folders of images, measure them, prune them."
-_EPILOG = """\
-from a folder with one sub-folder per class to an accuracy:
-  bowsaw extract scenes/ -o scenes.store
-  bowsaw evaluate scenes.store --words 1000 --splits 5
-
-how small the codebook can be, and what that costs, as a page:
-  bowsaw compare scenes/ --words 1000 --sizes 20,50,100 -o run/
-
-"bowsaw COMMAND --help" describes each command.
+_DESCRIPTION = "Make visual vocabularies small: words that a small recogniser needs, and no others."
+_EXAMPLES = """\
+  bowsaw shrink photos/ --keep 50 -o recogniser/     one sub-folder per class
+  bowsaw predict recogniser/ new.jpg
+  bowsaw compare photos/ -o run/                     how small it can be, as a page
 """
+_AT_SPACES: Any = {"break_long_words": False, "break_on_hyphens": False}
+_TITLE = re.compile(r"^(?=\S)([^:\n]+:)$|^(usage:)", re.MULTILINE)
+_NAME = re.compile(r"^  ((?:-{1,2}[\w-]+(?:, )?)+|[a-z]+(?=  ))", re.MULTILINE)
+_CHOICE = re.compile(r"(?:argument (\S+): )?invalid choice: '(.*?)' \(choose from (.*)\)")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps help at spaces only, so that no path and no flag is cut."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=min(_columns(), 100))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        lines = (wrap(line, width, **_AT_SPACES) for line in text.splitlines())
+        return [line for some in lines for line in some]
+
+
+def _columns() -> int:
+    return max(shutil.get_terminal_size().columns - 2, 40)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line, with the help to read."""
+    """A parser with colours that reports an error in one line, with the help to read."""
 
     help_command = ""
+    known: tuple[str, ...] = ()
+    """The options of the chosen command."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"formatter_class": _Formatter, "allow_abbrev": False, **options})
+        # Python 3.14 colours help too, in other places.
+        self.color = False
+
+    def print_help(self, file: Any = None) -> None:
+        stream, text = sys.stdout if file is None else file, self.format_help()
+        if _has_colours(stream):
+            text = _TITLE.sub("\x1b[1m\\g<0>\x1b[0m", text)
+            text = _NAME.sub("  \x1b[36m\\1\x1b[0m", text)
+        self._print_message(text, stream)
 
     def error(self, message: str) -> NoReturn:
-        from bowsaw.cli.command import printable
+        text = " ".join(message.split())
+        found = _CHOICE.fullmatch(text)
+        if found is not None:
+            choices = re.findall(r"[\w-]+", found[3])
+            name = "command" if found[1] == "COMMAND" else found[1]
+            near = did_you_mean(found[2], choices)
+            text = f"there is no {name} {found[2]!r}{near or '. Choose from ' + ', '.join(choices)}"
+        text += "" if text.endswith("?") else "."
+        _print_error(f'{text} See "{self.help_command or self.prog} --help".')
+        raise SystemExit(USAGE)
 
-        text = " ".join(printable(message).split())
-        self.exit(USAGE, f'bowsaw: {text}. See "{self.help_command or self.prog} --help".\n')
+
+class _TopParser(_Parser):
+    """The parser of all commands; its help shows them in groups."""
+
+    def format_help(self) -> str:
+        lines = ["usage: bowsaw COMMAND ...", "", _DESCRIPTION, ""]
+        for title, commands in GROUPS.items():
+            lines.append(f"{title}:")
+            for name, text in commands.items():
+                shown = wrap(text, _columns() - 14, **_AT_SPACES)
+                starts = [f"  {name:<12}", *[" " * 14] * len(shown)]
+                lines += [start + line for start, line in zip(starts, shown, strict=False)]
+            lines.append("")
+        lines += ["examples:", _EXAMPLES, '"bowsaw COMMAND --help" describes each command.']
+        return "\n".join([*lines, '"bowsaw --version" prints the version.', ""])
+
+
+def _has_colours(stream: Any) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream is not None and hasattr(stream, "isatty") and bool(stream.isatty())
 
 
 class _Signals:
@@ -128,15 +197,11 @@ class _Signals:
 
 def parser(*chosen: str) -> argparse.ArgumentParser:
     """Return the parser of the command line, complete for the chosen commands only."""
-    top = _Parser(
-        "bowsaw",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    top = _TopParser("bowsaw")
     top.add_argument("--version", action="version", version=f"bowsaw {__version__}")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="name", required=True)
+    commands = top.add_subparsers(
+        metavar="COMMAND", dest="name", required=True, parser_class=_Parser
+    )
     for name, text in COMMANDS.items():
         if name not in chosen:
             commands.add_parser(name, help=text)
@@ -147,10 +212,9 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
             help=text,
             description=text[:1].upper() + text[1:] + ".",
             epilog=f"example:\n  {module.EXAMPLE}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         module.add_arguments(sub)
+        sub._positionals.title, sub.usage = "arguments", _usage(sub)
         common = sub.add_argument_group("common options")
         common.add_argument(
             "-q", "--quiet", action="store_true", help="no progress and no notes, only results"
@@ -158,7 +222,22 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
         common.add_argument("--debug", action="store_true", help="show the traceback of an error")
         sub.set_defaults(module=module)
         top.help_command = sub.prog
+        top.known = tuple(sub._option_string_actions)
     return top
+
+
+def _usage(sub: argparse.ArgumentParser) -> str:
+    """Return what a command needs; the other options are listed below it."""
+    groups = [group._group_actions for group in sub._mutually_exclusive_groups if group.required]
+    needed = [[action] for action in sub._actions if action.required and action.option_strings]
+    words = [sub.prog]
+    for action in sub._get_positional_actions():
+        more = {"+": "{} ...", "?": "[{}]"}.get(str(action.nargs), "{}")
+        words.append(more.format(action.metavar or action.dest))
+    for actions in (*groups, *needed):
+        names = " | ".join(f"{a.option_strings[0]} {a.metavar or ''}".strip() for a in actions)
+        words.append(f"({names})" if len(actions) > 1 else names)
+    return " ".join([*words, "[options]"]).replace("%", "%%")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -176,7 +255,7 @@ def _main(words: list[str], signals: _Signals) -> int:
     try:
         signals.install()
         top = parser(words[0])
-        _check_names(top, words)
+        _check_words(top, words)
         options = top.parse_args(words)
         options.typed = words
         if signals.received is not None:
@@ -198,8 +277,14 @@ def _main(words: list[str], signals: _Signals) -> int:
     return 0
 
 
-def _check_names(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Refuse text that no shell passes, but Python may: every system call would fail."""
+def _check_words(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Refuse unknown options, before those that are missing, and text that no shell passes."""
+    known = getattr(top, "known", ())
+    for word in takewhile("--".__ne__, words if known else ()):
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag not in known:
+            top.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+    # Python may pass what no file can be named with: every system call would fail.
     for word in words:
         try:
             os.fsencode(word)
@@ -244,9 +329,11 @@ def _message(error: BaseException) -> str:
 
 
 def _print_error(text: str) -> None:
-    from bowsaw.cli.command import printable
+    from bowsaw.cli.command import printable, wrapped
 
     if sys.stderr is not None:
         # A replaced stream may have no encoding.
         line = printable(" ".join(text.split()), getattr(sys.stderr, "encoding", None) or "utf-8")
-        sys.stderr.write(f"bowsaw: {line}\n")
+        is_terminal = hasattr(sys.stderr, "isatty") and sys.stderr.isatty()
+        line = f"bowsaw: {line}"
+        sys.stderr.write((wrapped(line, _columns()) if is_terminal else line) + "\n")

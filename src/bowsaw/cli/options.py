@@ -209,7 +209,7 @@ def add_sizes(parser: argparse.ArgumentParser, text: str = "auto") -> None:
         f"every class has 150 images, else a third of the smallest class each (default: {text})"
     )
     add(parser, "--split", read_sizes, help_text, metavar="A/B/rest")
-    add_seed(parser, "which images the split draws", "0")
+    add_seed(parser, "the split", "0")
 
 
 def check_sizes(images: ImageFolder, options: argparse.Namespace) -> None:

@@ -126,7 +126,7 @@ def _row(path: str, truth: str | None, answer: Answer, recogniser: Recogniser) -
 def _print_rows(command: Command, rows: list[Row]) -> None:
     if command.options.json:
         for row in rows:
-            command.result(json.dumps(row))
+            command.raw(json.dumps(row))
     elif command.options.csv:
         names = ("path", "class", "margin", "truth", "error")
         out = io.StringIO()
@@ -134,7 +134,7 @@ def _print_rows(command: Command, rows: list[Row]) -> None:
         writer.writeheader()
         writer.writerows(rows)
         for line in out.getvalue().splitlines():
-            command.result(line)
+            command.raw(line)
     else:
         good = [row for row in rows if "error" not in row]
         command.table(

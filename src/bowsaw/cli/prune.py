@@ -67,9 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text += "plus one standard error"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
     search = parser.add_argument_group("search")
-    summaries = (f"{name}: {method.summary[:-1].lower()}" for name, method in METHODS.items())
-    text = f"{'. '.join(summaries)} (default: {next(iter(METHODS))})"
-    search.add_argument("--method", type=_read_method, choices=tuple(METHODS), help=text)
+    summaries = (f"{name}: {_lower(method.summary)}" for name, method in METHODS.items())
+    text = "\n".join([f"how words are chosen (default: {next(iter(METHODS))})", *summaries])
+    search.add_argument(
+        "--method", type=_read_method, choices=tuple(METHODS), metavar="NAME", help=text
+    )
     text = (
         f"iterations of the search: of refinement (default: {opt.default(Refinement, 'n_steps')}), "
         f"swaps of annealing (default: {USUAL_STEPS}), or of refinement at each size of elimination"
@@ -94,6 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(advanced, "--score", tuple(SCORES), text)
     opt.add_seed(opt.advanced(parser), "the search")
     opt.add_part(parser, "train")
+
+
+def _lower(sentence: str) -> str:
+    # Here the words of presence code alone too.
+    return (sentence[:1].lower() + sentence[1:-1]).replace("the columns of words", "words")
 
 
 def _read_method(text: str) -> str:
@@ -371,7 +378,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
         command.result(
             f"score: {score}, from {scores[0]:.4g} to {scores[-1]:.4g}{how} (higher is better)"
         )
-    if result.holdout is not None:
+    if result.holdout is not None and result.holdout.n_steps:
         errors, n_steps = result.holdout.errors.mean(axis=0), result.holdout.n_steps
         after = errors[int(np.searchsorted(result.holdout.marks, n_steps))]
         shares = np.bincount(task.labels) / len(task.labels)
@@ -386,7 +393,7 @@ def _report(command: Command, task: _Task, result: _Result, seconds: float) -> N
             f"{selection.parameters['moved']:.2g} on average (a descriptor has length 1)"
         )
     elif options.method == "refinement":
-        reason = "" if result.holdout is None else " (held-out error did not improve reliably)"
+        reason = "" if result.holdout is None else " (no reliable gain on held-out images)"
         command.result(f"refinement: 0 steps{reason}")
     if result.estimate is not None:
         command.result(f"estimate: {result.estimate}")

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that the store has is shown without it"
     )
     parser.add_argument("sizes", metavar="A/B/rest", nargs="?", type=opt.read_sizes, help=text)
-    opt.add_seed(parser, "the split: which images it draws", "0")
+    opt.add_seed(parser, "the split", "0")
 
 
 def run(command: Command) -> None:
@@ -33,18 +33,13 @@ def run(command: Command) -> None:
         codebook, train = (None, None) if options.sizes == "auto" else options.sizes
         found = store.set_split(codebook=codebook, train=train, seed=options.seed or 0)
     command.result(f"{options.store}: split {found.sizes}, seed {found.seed}")
-    uses = {
-        "codebook": "words: bowsaw train",
-        "train": "classes: bowsaw prune, fit",
-        "test": "accuracy: bowsaw evaluate",
-    }
     rows = []
-    for name, use in uses.items():
+    for name, use in (("codebook", "train"), ("train", "prune, fit"), ("test", "evaluate")):
         counts = np.bincount(store.y[found.part(name)], minlength=len(store.classes))
         few, many = f"{counts.min():,}", f"{counts.max():,}"
         per_class = few if few == many else f"{few} to {many}"
-        rows.append((name, f"{counts.sum():,}", per_class, use))
-    command.table(rows, ("part", "images", "per class", "use"))
+        rows.append((f"{name} (bowsaw {use})", f"{counts.sum():,}", per_class))
+    command.table(rows, ("part", "images", "per class"))
     if options.sizes is not None:
         words = ["bowsaw", "train", options.store, "-o", "book.safetensors"]
         command.hint(f"next: {shlex.join(words)}")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from sklearn.base import clone
 
-from bowsaw.errors import ParameterError
+from bowsaw.errors import ParameterError, did_you_mean
 from bowsaw.evaluation.path import PruningPath
 from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.baselines import FarthestPoint, RandomSubset
@@ -136,7 +136,8 @@ def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[s
         unknown = [str(name) for name in wanted if name not in METHODS]
         if unknown:
             raise ParameterError(
-                f"methods must be among {', '.join(METHODS)}; got {', '.join(unknown)}."
+                f"methods must be among {', '.join(METHODS)}; got {', '.join(unknown)}"
+                f"{did_you_mean(unknown[0], METHODS) or '.'}"
             )
         wanted = dict.fromkeys(wanted)
     chosen = {FULL: METHODS[FULL]}

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
-from bowsaw.errors import BowsawError, DataError, ParameterError
+from bowsaw.errors import BowsawError, DataError, ParameterError, did_you_mean
 from bowsaw.inference.fidelity import Fidelity
 from bowsaw.inference.sampled import COVARIANCES
 from bowsaw.inference.state import HistogramState
@@ -66,7 +66,8 @@ def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
     if unknown or not names:
         raise ParameterError(
             f"transfer must be one of {', '.join(known)} for {coding} coding, several with commas "
-            f"between, or {ALL}; got {','.join(transfers)!r}."
+            f"between, or {ALL}; got {','.join(transfers)!r}"
+            f"{did_you_mean(unknown[0], known) if unknown else ''}"
         )
     ways = []
     for name in names:
