@@ -253,7 +253,7 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
 def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     """Return the parts of the sentence that answers the page's question."""
     entry, full = pick.entry, panel.full
-    mean, reached = entry.levels[view].mean, entry.levels[view].text.replace(" ", "\u00a0")
+    mean, reached = entry.levels[view].mean, entry.levels[view].text
     words = format_count(entry.n_coding_words, "word")
     if full is None or view not in full.levels:
         return [f"{words} reach an accuracy of {reached}"]
@@ -261,8 +261,8 @@ def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     if mean >= whole:
         found = [f"{words} reach {reached}", f"no less than all {full.size:,} ({whole:.3f})"]
     else:
-        share = f" ({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
-        found = [f"{words} keep {reached} of {whole:.3f}{share}"]
+        share = f"\u00a0({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
+        found = [f"{words} keep {reached} of\u00a0{whole:.3f}{share}"]
     if full.n_bytes > entry.n_bytes:
         found.append(f"{times(full.n_bytes / entry.n_bytes)} smaller")
     before, after = (panel.code_ms.get(e.n_coding_words) for e in (full, entry))
@@ -320,7 +320,9 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
 
     return _fragment(
         "answer",
-        headline=[tag("span", clause, end) for clause, end in zip(parts, ends, strict=True)],
+        headline=[
+            tag("span", _small_margin(clause), end) for clause, end in zip(parts, ends, strict=True)
+        ],
         words=numbers(lambda e: f"{e.n_coding_words:,}"),
         bytes=numbers(lambda e: format_bytes(e.n_bytes)),
         time=numbers(lambda e: milliseconds(panel.code_ms.get(e.n_coding_words))),
@@ -330,6 +332,13 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
         caption="Accuracy (mean share of a class's test images that are recognised) by number of "
         f"words. {others}Dashed: all words. Bar: 95 % interval. {spread}",
     )
+
+
+def _small_margin(clause: str) -> Content:
+    """Return a clause whose margin is small and on the line of its number."""
+    before, sign, after = clause.partition(" ± ")
+    margin, space, rest = after.partition(" ")
+    return [before, tag("small", f"\u00a0±\u00a0{margin}"), space, rest] if sign else clause
 
 
 def _spread(panel: Panel) -> str:
