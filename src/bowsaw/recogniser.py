@@ -514,8 +514,15 @@ class _Task(NamedTuple):
             made = Recogniser(book, model, summary)
             lead = "Words and classifier are learned from all images. In the estimate, each image "
             lead += "was tested by a recogniser that was learned without it."
-            section = Section("The recogniser", lead, made._repr_html_())
-            made._page = write_page(work / "run", folder / PAGE, extra=[section]).read_bytes()
+            section = Section("The recogniser", lead, made._repr_html_(), first=True)
+            page = write_page(
+                work / "run",
+                folder / PAGE,
+                extra=[section],
+                title=f"{name}: {n_kept:,} of {n_words:,} words",
+                pick=(self.method, n_kept),
+            )
+            made._page = page.read_bytes()
             made.save(folder)
             remove_checkpoint(work / "words.partial")
             return made

@@ -56,7 +56,8 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         }
         title = "photos: 50 of 200 words" if name == "recogniser" else None
         added = [extra[name]] if name in extra else []
-        return write_page(folder, extra=added, title=title, method="refinement")
+        pick = ("refinement", 50) if name == "recogniser" else None
+        return write_page(folder, extra=added, title=title, pick=pick)
 
     return page_of
 

@@ -96,9 +96,16 @@ def test_one_split_has_no_band_and_one_size_one_point():
     assert round_limits([0.62, 0.71]) == (0.62, 0.72, [0.62, 0.64, 0.66, 0.68, 0.7, 0.72])
 
 
-@pytest.mark.parametrize(("n_splits", "drawn"), [(2, "dots"), (MIN_BAND, "band")])
-def test_few_splits_are_dots_and_many_are_a_band(n_splits, drawn):
-    cells = [cell("saw", n, 0.7 + s / 100, split=s) for n in (10, 20) for s in range(n_splits)]
+@pytest.mark.parametrize(
+    ("n_splits", "step", "drawn"),
+    [(2, 0.001, "dots"), (MIN_BAND, 0.001, "band"), (MIN_BAND, 0.04, "dots")],
+)
+def test_few_splits_and_those_far_apart_are_dots_and_others_are_a_band(n_splits, step, drawn):
+    cells = [
+        cell("saw", n, 0.5 + n / 100 + step * split, split=split)
+        for n in (10, 20)
+        for split in range(n_splits)
+    ]
     drawing = read(chart(panel(*cells), "sqrt", "columns", looks_of({}, ["saw"])))
     found = {name: drawing.all("path", class_=name) for name in ("dots", "band")}
     assert {name: len(paths) for name, paths in found.items() if paths} == {drawn: 1}

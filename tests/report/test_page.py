@@ -102,7 +102,7 @@ def test_folds_are_named_folds_and_the_one_size_was_not_chosen(tmp_path):
     run = read_run(
         made_run(tmp_path, splits=5, sizes=[50], methods=methods, details=False, folds=True)
     )
-    page = read(page_html(run, [], method="refinement"))
+    page = read(page_html(run, [], pick=("refinement", 50)))
     assert "5 folds" in page.one("h1").text
     answer = shown(page.one("section", id="answer"), data_map="sqrt", data_panel="p0")
     rule = "Method refinement. Mean accuracy over 5 folds ± half of its 95 % interval."

@@ -180,13 +180,13 @@ def test_differences_use_the_splits_that_both_have_and_need_two_for_a_p():
     assert (one.mean.mean, one.p, one.significant) == (pytest.approx(0.1), None, False)
 
 
-def test_a_method_that_is_asked_for_is_in_the_headline_and_one_size_is_no_choice():
+def test_what_is_asked_for_is_in_the_headline_and_one_size_is_no_choice():
     full, methods = cell("full", 100, 0.73), {"saw": OURS, "axe": OURS}
     found = panel(full, cell("saw", 10, 0.60), cell("axe", 10, 0.72))
     pick = headline_pick(found, "sqrt", methods)
     assert (pick.entry.method, pick.chosen) == ("axe", True)
-    pick = headline_pick(found, "sqrt", methods, "saw")
+    pick = headline_pick(found, "sqrt", methods, ("saw", 10))
     assert (pick.entry.method, pick.chosen) == ("saw", False)
-    assert headline_pick(found, "sqrt", methods, "pin").entry.method == "axe"
+    assert headline_pick(found, "sqrt", methods, ("saw", 20)).entry.method == "axe"
     pick = headline_pick(panel(full, cell("saw", 10, 0.60)), "sqrt", methods)
     assert not pick.chosen

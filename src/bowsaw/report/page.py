@@ -66,7 +66,7 @@ def write_page(
     *,
     extra: Sequence[Section] = (),
     title: str | None = None,
-    method: str | None = None,
+    pick: tuple[str, int] | None = None,
 ) -> Path:
     """Write the page of a run.
 
@@ -80,8 +80,8 @@ def write_page(
         Additional sections.
     title : str, optional
         The run's name at the top of the page; the names of its image sets by default.
-    method : str, optional
-        The method of the headline; by default the one that needs the fewest words.
+    pick : tuple of str and int, optional
+        Method and size of the headline; by default the method that needs the fewest words.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def write_page(
     """
     target = Path(folder) / "index.html" if path is None else Path(path)
     run = read_run(folder)
-    page = page_html(run, page_details(Path(folder), run), extra, title, method)
+    page = page_html(run, page_details(Path(folder), run), extra, title, pick)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
     return target
@@ -106,7 +106,7 @@ def page_html(
     details: Sequence[Line],
     extra: Sequence[Section] = (),
     title: str | None = None,
-    method: str | None = None,
+    pick: tuple[str, int] | None = None,
 ) -> str:
     """Return the page of a run as text; ``details`` are its drawings."""
     panels = summary.panels_of(run.about, run.cells)
@@ -114,7 +114,7 @@ def page_html(
     if not panels:
         nothing = _fragment("nothing", title=title, command=run.about["command"])
         return _filled(title, [nothing], {})
-    view = View(run.about, panels, method)
+    view = View(run.about, panels, pick)
     drawn = vocabulary(panels, details)
     offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
     starts = {ident: entry for ident, (_, entry) in offers.items() if entry is not None}
@@ -169,9 +169,9 @@ class View:
     """The run's summaries, and what is shown first: the largest codebook of the first images."""
 
     def __init__(
-        self, about: Mapping[str, Any], panels: Sequence[Panel], method: str | None = None
+        self, about: Mapping[str, Any], panels: Sequence[Panel], asked: tuple[str, int] | None
     ) -> None:
-        self.panels, self.method = panels, method
+        self.panels, self.asked = panels, asked
         self.methods: Mapping[str, Any] = about["methods"]
         self.looks = charts.looks_of(self.methods, [m for p in panels for m in p.methods])
         first = panels[0].key[:2]
@@ -182,7 +182,7 @@ class View:
 
     def pick(self, panel: Panel, name: str) -> Pick | None:
         """Return what the headline of a panel and a map is about."""
-        return headline_pick(panel, name, self.methods, self.method)
+        return headline_pick(panel, name, self.methods, self.asked)
 
     def hides(self, panel: Panel | None = None, name: str | None = None) -> bool:
         """Return whether something of a panel and a map is hidden at first."""
@@ -253,7 +253,7 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
 def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     """Return the parts of the sentence that answers the page's question."""
     entry, full = pick.entry, panel.full
-    mean, reached = entry.levels[view].mean, entry.levels[view].text.replace(" ", "\u00a0")
+    mean, reached = entry.levels[view].mean, entry.levels[view].text
     words = format_count(entry.n_coding_words, "word")
     if full is None or view not in full.levels:
         return [f"{words} reach an accuracy of {reached}"]
@@ -261,8 +261,8 @@ def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     if mean >= whole:
         found = [f"{words} reach {reached}", f"no less than all {full.size:,} ({whole:.3f})"]
     else:
-        share = f" ({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
-        found = [f"{words} keep {reached} of {whole:.3f}{share}"]
+        share = f"\u00a0({100 * mean / whole:.0f}\u202f%)" if whole > 0 else ""
+        found = [f"{words} keep {reached} of\u00a0{whole:.3f}{share}"]
     if full.n_bytes > entry.n_bytes:
         found.append(f"{times(full.n_bytes / entry.n_bytes)} smaller")
     before, after = (panel.code_ms.get(e.n_coding_words) for e in (full, entry))
@@ -271,8 +271,8 @@ def clauses(panel: Panel, view: str, pick: Pick) -> list[str]:
     return found
 
 
-def rule(view: str, pick: Pick, unit: str, asked: bool = False) -> str:
-    """Return how the size was chosen, and for which method; ``asked`` if that was given."""
+def rule(view: str, pick: Pick, unit: str) -> str:
+    """Return how the size was chosen, and for which method."""
     method = pick.entry.method
     over = format_count(len(pick.entry.levels[view].values), unit)
     if not pick.chosen:
@@ -281,16 +281,15 @@ def rule(view: str, pick: Pick, unit: str, asked: bool = False) -> str:
     if pick.validated:
         chosen = "Chosen on the codebook's images, shown for the test images."
     if pick.within:
-        why = "" if asked else ", which needs the fewest words"
         return (
-            f"Method {method}{why}: the smallest measured size whose mean accuracy over {over} is "
-            f"at most {MAX_LOSS} below that of all words. {chosen} ±: half of the 95 % interval."
+            f"Method {method}, which needs the fewest words: the smallest measured size whose mean "
+            f"accuracy over {over} is at most {MAX_LOSS} below that of all words. {chosen} ±: half "
+            "of the 95 % interval."
         )
-    why = "" if asked else ", the most accurate"
     return (
-        f"Method {method}{why}. No measured size comes within {MAX_LOSS} of all words, so this is "
-        f"the smallest within {MAX_LOSS} of its best, by mean accuracy over {over}. {chosen} ±: "
-        "half of the 95 % interval."
+        f"Method {method}, the most accurate. No measured size comes within {MAX_LOSS} of all "
+        f"words, so this is the smallest within {MAX_LOSS} of its best, by mean accuracy over "
+        f"{over}. {chosen} ±: half of the 95 % interval."
     )
 
 
@@ -320,16 +319,25 @@ def _answer(panel: Panel, name: str, view: View) -> Markup | None:
 
     return _fragment(
         "answer",
-        headline=[tag("span", clause, end) for clause, end in zip(parts, ends, strict=True)],
+        headline=[
+            tag("span", _small_margin(clause), end) for clause, end in zip(parts, ends, strict=True)
+        ],
         words=numbers(lambda e: f"{e.n_coding_words:,}"),
         bytes=numbers(lambda e: format_bytes(e.n_bytes)),
         time=numbers(lambda e: milliseconds(panel.code_ms.get(e.n_coding_words))),
         accuracy=numbers(lambda e: f"{e.levels[name].mean:.3f}" if name in e.levels else "—"),
-        rule=rule(name, pick, panel.unit, entry.method == view.method),
+        rule=rule(name, pick, panel.unit),
         chart=chart(small, name, "coding", view.looks, use="headline", pick=entry),
         caption="Accuracy (mean share of a class's test images that are recognised) by number of "
         f"words. {others}Dashed: all words. Bar: 95 % interval. {spread}",
     )
+
+
+def _small_margin(clause: str) -> Content:
+    """Return a clause whose margin is small and on the line of its number."""
+    before, sign, after = clause.partition(" ± ")
+    margin, space, rest = after.partition(" ")
+    return [before, tag("small", f"\u00a0±\u00a0{margin}"), space, rest] if sign else clause
 
 
 def _spread(panel: Panel) -> str:

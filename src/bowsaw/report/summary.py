@@ -256,18 +256,20 @@ def _choosing(entry: Entry, view: str, validated: bool) -> float:
 
 
 def headline_pick(
-    panel: Panel, view: str, methods: Mapping[str, Any], method: str | None = None
+    panel: Panel, view: str, methods: Mapping[str, Any], asked: tuple[str, int] | None = None
 ) -> Pick | None:
-    """Return the recommendation of the method in the headline.
+    """Return what the headline is about.
 
-    It is ``method`` where that was measured. Else, of all methods that code with the pruned words,
-    the one that needs the fewest words, the more accurate of two that need as many. If none was
-    measured with this map: of any method.
+    It is the method and size in ``asked`` where they were measured. Else, of all methods that code
+    with the pruned words, the one that needs the fewest words, the more accurate of two that need
+    as many. If none was measured with this map: of any method.
     """
+    given = None if asked is None else panel.entries.get(asked)
+    if given is not None and view in given.levels:
+        return Pick(given, False, False, chosen=False)
     here = [m for m in panel.methods if any(view in e.levels for e in panel.of(m))]
     small = [m for m in here if methods.get(m, {}).get("codes_with") == "pruned"]
-    asked = [m for m in here if m == method]
-    picks = [p for m in asked or small or here if (p := recommend(panel, view, m)) is not None]
+    picks = [pick for m in small or here if (pick := recommend(panel, view, m)) is not None]
     if len(picks) == 1 and len(panel.of(picks[0].entry.method)) == 1:
         return picks[0]._replace(chosen=False)
 
