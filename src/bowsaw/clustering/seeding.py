@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bowsaw.clustering._lloyd_kernel import write_distances
-from bowsaw.nearest.search import check_size
+from bowsaw.nearest.search import check_size, read_only
 from bowsaw.parallel import ordered_map
 
 BATCH = 64
@@ -73,7 +73,7 @@ def _distances(
 
     Those that are certainly not below ``nearest`` may be less exact.
     """
-    chosen, picked, picked_norms = centred[picks], rows[picks], norms[picks]
+    chosen, picked, picked_norms = centred[picks], read_only(rows[picks]), norms[picks]
     out = np.empty((len(picks), len(rows)), dtype=np.float32)
     noise = (rows.shape[1] + 4) * 2.0**-23
 

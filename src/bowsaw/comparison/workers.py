@@ -21,16 +21,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any
 
+from numba.core.event import TimingListener, install_listener
 from threadpoolctl import threadpool_limits
 
 from bowsaw.comparison.cell import Experiment, SplitRun
 from bowsaw.comparison.methods import GIVEN, KMEANS
 from bowsaw.comparison.records import Cell, Key
 from bowsaw.errors import BowsawError
-from bowsaw.progress import announce_compiling, defer_signals, watch_compiling
+from bowsaw.progress import Progress, announce_compiling, defer_signals, watch_compiling
 
 STOP_SECONDS = 5.0
 """How long a worker may take to end before it is killed."""
@@ -51,8 +53,8 @@ def measure_tasks(
 ) -> None:
     """Measure tasks of cells, in this process or in several.
 
-    ``write`` is called in this one, with the seconds that a cell took. ``began`` gets the time at
-    which each cell was begun.
+    ``write`` is called in this one, with the seconds that a cell took without the compilation of
+    kernels. ``began`` gets the time at which each cell was begun.
     """
     if n_workers == 1:
         run = None
@@ -110,8 +112,13 @@ def _measure(
         run = experiment.split(name, split)
     for key in keys:
         began[key] = time.perf_counter()
-        cell = run.measure(key)
-        write(key, cell, time.perf_counter() - began[key])
+        compiling = TimingListener()  # type: ignore[no-untyped-call]
+        stage = Progress(f"split {split}, {key.method}", show=experiment.verbose)
+        with install_listener("numba:compile", compiling), stage:
+            cell = run.measure(key)
+        # Kernels are compiled once: cells to come take less.
+        once = compiling.duration if compiling.done else 0.0
+        write(key, cell, time.perf_counter() - began[key] - once)
     return run
 
 
@@ -159,6 +166,8 @@ def _without_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # Where it is not running yet, the start of a process starts it and lets interrupts in again.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

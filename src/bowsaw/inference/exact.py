@@ -44,7 +44,7 @@ from bowsaw.inference._exact_kernel import FAR, Counts, Descriptors, Index, Jour
 from bowsaw.inference.far_blocks import FarBlocks, Sketch
 from bowsaw.inference.state import HistogramState, Positions, Swap
 from bowsaw.nearest.ranking import ranked_words
-from bowsaw.nearest.search import WordSearch
+from bowsaw.nearest.search import WordSearch, read_only
 from bowsaw.parallel import Scratch, effective_jobs, ordered_map, single_threaded_blas
 
 SEGMENT_ROWS = 2**16
@@ -197,7 +197,7 @@ class ExactState(HistogramState):
             positions,
             search.words[positions],
             search.half_norms[positions],
-            search.exact_words[positions],
+            read_only(search.exact_words[positions]),
         )
 
     def _search_far(

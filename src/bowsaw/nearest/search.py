@@ -43,6 +43,7 @@ it. Memory: one block of scores per thread, at most 1 MiB (2 MiB for few words).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,8 @@ from bowsaw.nearest._search_kernel import (
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
+T = TypeVar("T", bound=np.generic)
+
 TILE_WORDS = 512
 BLOCK_ROWS = 512
 # With few words Python's overhead per block matters; larger blocks cost no memory.
@@ -83,9 +86,7 @@ class WordSearch:
     """Search for the nearest of some words; shared by threads."""
 
     def __init__(self, words: NDArray[np.float32], *, skip: bool | None = None) -> None:
-        # Never writable: kernels are compiled again for arrays that are not as those before.
-        self.exact_words = np.ascontiguousarray(words, dtype=np.float32)[:]
-        self.exact_words.flags.writeable = False
+        self.exact_words = read_only(np.ascontiguousarray(words, dtype=np.float32))
         n_words, n_dims = self.exact_words.shape
         self.centre = centre_of(self.exact_words)
         with np.errstate(over="ignore"):
@@ -243,6 +244,17 @@ class WordSearch:
         left = norms * np.float32(1 + self.bound_error) - squares
         out[:, n_kept] = np.sqrt(np.maximum(left, 0))
         return out
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """Return a view that cannot be written.
+
+    Words of a codebook are such arrays and a user's may not be; kernels that get both would be
+    compiled for each.
+    """
+    view = array[:]
+    view.flags.writeable = False
+    return view
 
 
 def _rounding(n: int) -> float:

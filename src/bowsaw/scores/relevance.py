@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw.nearest.search import read_only
 from bowsaw.scores._beta_kernel import Guards, relevances
 from bowsaw.scores.base import WordwiseScore
 from bowsaw.validation import check_int, check_real
@@ -108,8 +109,6 @@ class Relevance(WordwiseScore):
         least_variance = (self.least_deviation * self.floor_) ** 2
         present = 0.0 if self._coding == "hard" else self.floor_
         limits = (self.floor_, present, least_variance, self.min_documents, self.class_entropy)
-        # Never writable, so that one kernel is compiled and not two.
-        rows = np.ascontiguousarray(rows)[:]
-        rows.flags.writeable = False
+        rows = read_only(np.ascontiguousarray(rows))
         relevances(rows, self._order, self._class_sizes, Guards(*limits), found)
         return found
