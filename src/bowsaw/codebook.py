@@ -212,9 +212,10 @@ class Codebook:
         made_by = about.get("name") or about.get("feature", "unknown")
         chosen = self._provenance.get("selected_by", "no method")
         row = (self.n_words, self.n_dims, format_bytes(self._words.nbytes), made_by, chosen)
-        shown = self._words[: N_GLYPHS * self.is_sift] / np.float64(self._scale)
+        shown = self._words[:N_GLYPHS] / np.float64(self._scale)
+        drawn = sift_strokes(shown) if self.is_sift else []
         stroke = "M{:.1f} {:.1f}L{:.1f} {:.1f}"
-        lines = ["".join(stroke.format(*s.flat) for s in word) for word in sift_strokes(shown)]
+        lines = ["".join(stroke.format(*s.flat) for s in word) for word in drawn]
         faces = [
             tag("svg", tag("title", name), tag("path", d=line, stroke="currentColor"), **_FACE)
             for name, line in zip(self.names(), lines, strict=False)

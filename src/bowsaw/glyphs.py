@@ -23,7 +23,7 @@ def sift_strokes(words: NDArray[np.floating]) -> list[NDArray[np.float64]]:
     --------
     >>> word = np.zeros((1, 128))
     >>> word[0, 2] = 0.5
-    >>> sift_strokes(word)[0].tolist()
+    >>> sift_strokes(word)[0].round(1).tolist()
     [[[6.0, 6.0], [6.0, 14.0]]]
     """
     cell, direction = np.divmod(np.arange(128), 8)

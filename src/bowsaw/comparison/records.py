@@ -225,8 +225,9 @@ class Run:
         panels: dict[str, dict[str, dict[int, str]]] = {}
         for row in self.table():
             panel = (
-                f"{row['set']}, {row['coding']} coding, {row['full_words']} words: accuracy with "
-                f"95 % interval, {format_count(row['n_splits'], 'split')}, {row['mapping']}"
+                f"{row['set']}, {row['coding']} coding, {row['mapping']} histograms of "
+                f"{row['full_words']} words: accuracy with 95 % interval, "
+                f"{format_count(row['n_splits'], 'split')}"
             )
             found = panels.setdefault(panel, {}).setdefault(row["method"], {})
             found[row["size"]] = f"{row['mean']:.3f} ± {row['margin']:.3f}"
