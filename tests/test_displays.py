@@ -72,21 +72,23 @@ def test_displays_draw_into_given_axes_and_again(run):
 
 
 def test_words_of_sift_are_strokes_in_their_cells():
-    words = np.zeros((2, 128), dtype=np.float32)
+    words = np.zeros((3, 128), dtype=np.float32)
     words[0, 0] = 255  # the first cell, to the right, as long as strokes are
     words[1, 8 * 6 + 2] = 255 / 16  # 12 / 8 units in the second row, third cell, down
     words[1, 0] = 5  # too short to be drawn
     shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, **SIFT))
-    segments = shown.strokes_.get_segments()
+    first, second, blank = (path.vertices for path in shown.strokes_.get_paths())
     step = 48 + 8
-    expected = [[[6, 6], [14, 6]], [[step + 30, 18], [step + 30, 19.5]]]
-    assert np.allclose(segments, expected)
+    assert np.allclose(first, [[6, 6], [14, 6]])
+    assert np.allclose(second, [[step + 30, 18], [step + 30, 19.5]])
+    assert len(blank) == 0
+    shown.figure_.canvas.draw()
     assert shown.image_ is None
     assert shown.ax_.yaxis_inverted()
-    assert shown.ax_.get_title() == "2 words"
+    assert shown.ax_.get_title() == "3 words"
     with mpl.rc_context({"axes.labelcolor": "white"}):
         shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, **SIFT))
-        assert mpl.colors.to_hex(shown.strokes_.get_color()[0]) == "#ffffff"
+        assert mpl.colors.to_hex(shown.strokes_.get_edgecolor()[0]) == "#ffffff"
 
 
 def test_other_words_are_tiles_in_the_order_of_the_codebook():

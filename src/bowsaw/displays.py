@@ -87,8 +87,8 @@ class CodebookDisplay:
 
     Attributes
     ----------
-    strokes_ : matplotlib LineCollection, or None
-        SIFT: a stroke per direction in four by four cells.
+    strokes_ : matplotlib PathCollection, or None
+        SIFT: a path per word, with a stroke per direction in four by four cells.
     image_ : matplotlib AxesImage, or None
         Other descriptors: the values of a word row by row in a square.
     ax_, figure_ : matplotlib Axes, Figure
@@ -123,11 +123,15 @@ class CodebookDisplay:
         step = side + max(1, side // 6)
         corners = [(step * (i % n_columns), step * (i // n_columns)) for i in range(n_shown)]
         if book.is_sift:
-            from matplotlib.collections import LineCollection
+            from matplotlib.collections import PathCollection
+            from matplotlib.path import Path
 
-            lines = [s + corner for s, corner in zip(sift_strokes(words), corners, strict=True)]
-            colour = axes.xaxis.label.get_color()
-            self.strokes_ = LineCollection([*np.concatenate(lines)], colors=colour, linewidths=0.8)
+            paths = [
+                Path((lines + corner).reshape(-1, 2), [Path.MOVETO, Path.LINETO] * len(lines))
+                for lines, corner in zip(sift_strokes(words), corners, strict=True)
+            ]
+            how = {"edgecolors": axes.xaxis.label.get_color(), "facecolors": "none"}
+            self.strokes_ = PathCollection(paths, linewidths=0.8, **how)
             axes.add_collection(self.strokes_)
             axes.set(xlim=(0, step * n_columns), ylim=(step * n_rows, 0), aspect="equal")
         else:
