@@ -78,7 +78,7 @@ def test_words_of_sift_are_strokes_in_their_cells():
     words[1, 0] = 5  # too short to be drawn
     shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, **SIFT))
     first, second, blank = (path.vertices for path in shown.strokes_.get_paths())
-    step = 48 + 8
+    step = 48 + 16
     assert np.allclose(first, [[6, 6], [14, 6]])
     assert np.allclose(second, [[step + 30, 18], [step + 30, 19.5]])
     assert len(blank) == 0

@@ -120,7 +120,7 @@ class CodebookDisplay:
         n_columns = math.ceil(math.sqrt(n_shown))
         n_rows = math.ceil(n_shown / n_columns)
         side = SIDE if book.is_sift else math.ceil(math.sqrt(book.n_dims))
-        step = side + max(1, side // 6)
+        step = side + max(1, side // 3)
         corners = [(step * (i % n_columns), step * (i // n_columns)) for i in range(n_shown)]
         if book.is_sift:
             from matplotlib.collections import PathCollection
