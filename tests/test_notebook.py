@@ -44,6 +44,7 @@ def test_a_run_is_a_table_per_panel(tmp_path):
         ["full", "", "", text["hard", "full", 200]],
         ["refinement", text["hard", "refinement", 10], text["hard", "refinement", 20], ""],
     ]
+    assert repr(run) == "Run(18 cells: full, refinement)"
     assert bs.comparison.Run({})._repr_html_() == "a run without cells"
 
 

@@ -122,7 +122,7 @@ def codebook_path(folder: Path, key: Key) -> Path:
     return folder / "codebooks" / key.set / f"{'-'.join(map(str, key[1:]))}.safetensors"
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """The records of a run.
 
@@ -219,6 +219,10 @@ class Run:
                 }
             )
         return rows
+
+    def __repr__(self) -> str:
+        methods = ", ".join(dict.fromkeys(cell["method"] for cell in self.cells))
+        return f"Run({format_count(len(self.cells), 'cell')}: {methods})"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table per panel, a row per method, a column per size."""
