@@ -77,31 +77,29 @@ def test_words_of_sift_are_strokes_in_their_cells():
     words[1, 8 * 6 + 2] = 255 / 16  # 12 / 8 units in the second row, third cell, down
     words[1, 0] = 5  # too short to be drawn
     shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, **SIFT))
-    first, second, blank = (path.vertices for path in shown.strokes_.get_paths())
+    first, second, blank = (path.vertices for path in shown.words_.get_paths())
     step = 48 + 16
     assert np.allclose(first, [[6, 6], [14, 6]])
     assert np.allclose(second, [[step + 30, 18], [step + 30, 19.5]])
     assert len(blank) == 0
     shown.figure_.canvas.draw()
-    assert shown.image_ is None
     assert shown.ax_.yaxis_inverted()
     assert shown.ax_.get_title() == "3 words"
     with mpl.rc_context({"axes.labelcolor": "white"}):
         shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, **SIFT))
-        assert mpl.colors.to_hex(shown.strokes_.get_edgecolor()[0]) == "#ffffff"
+        assert mpl.colors.to_hex(shown.words_.get_edgecolor()[0]) == "#ffffff"
 
 
 def test_other_words_are_tiles_in_the_order_of_the_codebook():
     words = np.arange(25.0).reshape(5, 5)
     shown = bs.CodebookDisplay.from_codebook(bs.Codebook(words, scale=2), n_words=3)
-    sheet = np.ma.filled(shown.image_.get_array(), np.nan)
+    sheet = np.ma.filled(shown.words_.get_array(), np.nan)
     blank = np.nan
     first = [[0, 0.5, 1], [1.5, 2, blank], [blank] * 3]
     assert np.array_equal(sheet[:3, :3], first, equal_nan=True)
     assert np.array_equal(sheet[0, 4:7], [2.5, 3, 3.5])
     assert np.array_equal(sheet[4, :3], [5, 5.5, 6])
     assert np.isnan(sheet[4:, 4:]).all()
-    assert shown.strokes_ is None
     assert shown.ax_.get_title() == "3 of 5 words"
     with pytest.raises(ParameterError, match="n_words"):
         bs.CodebookDisplay.from_codebook(bs.Codebook(words), n_words=0)

@@ -1,8 +1,8 @@
 """Plots in scikit-learn's display pattern; no other module imports matplotlib.
 
-A display is made and drawn by a class method. It keeps what it shows; ``plot(ax=None)`` draws it
-again, and ``ax_`` and ``figure_`` are the axes and the figure. Colours are those of matplotlib's
-current style. ``Run.plot_confusion`` draws with scikit-learn's own display.
+A class method makes a display and draws it. ``plot(ax=None)`` draws it again, into axes or a new
+figure; ``ax_`` and ``figure_`` are where it is. Colours are those of matplotlib's current style.
+``Run.plot_confusion`` uses scikit-learn's own display.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from bowsaw.evaluation.path import PruningPath, SizeEstimate
 from bowsaw.glyphs import SIDE, sift_strokes
 from bowsaw.validation import check_int
 
-MOST_TICKS = 8
-
 
 class PruningPathDisplay:
     """Accuracy against the number of words, with the full codebook as a dashed line.
@@ -36,20 +34,15 @@ class PruningPathDisplay:
         Accuracy and its 95 % interval per size.
     full_line_ : matplotlib Line2D
         Accuracy of the full codebook.
-    ax_, figure_ : matplotlib Axes, Figure
-        Where it is drawn.
 
     Examples
     --------
     >>> import numpy as np, bowsaw as bs
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(20) % 2
-    >>> bags = [rng.normal([3.0 * label, 0.0], 1.0, size=(30, 2)) for label in y]
-    >>> book = bs.KMeansCodebook(8, random_state=0).fit(bags).codebook_
-    >>> path = bs.PruningPath(book, sizes=[4, 2], cv=2, random_state=0).fit(bags, y)
+    >>> bags, y = [np.eye(4) + i % 2 for i in range(8)], np.arange(8) % 2
+    >>> path = bs.PruningPath(np.eye(4), sizes=[3, 2], cv=2, random_state=0).fit(bags, y)
     >>> display = bs.PruningPathDisplay.from_estimator(path)
     >>> display.errorbar_[0].get_xdata().tolist(), display.full_line_.get_label()
-    ([8, 4, 2], 'all 8 words')
+    ([4, 3, 2], 'all 4 words')
     """
 
     def __init__(self, *, estimates: Sequence[SizeEstimate]) -> None:
@@ -69,7 +62,7 @@ class PruningPathDisplay:
         self.errorbar_ = axes.errorbar(n_words, accuracy, margin, fmt="o-", capsize=3, label=name)
         how = {"color": self.errorbar_[0].get_color(), "linestyle": "--"}
         self.full_line_ = axes.axhline(accuracy[0], label=f"all {n_words[0]} words", **how)
-        ticks = n_words[:: math.ceil(len(n_words) / MOST_TICKS)]
+        ticks = n_words[:: math.ceil(len(n_words) / 8)]
         axes.set(xscale="log", xlabel="words", ylabel="accuracy (mean over classes)")
         axes.set_xticks(ticks, labels=map(str, ticks))
         axes.minorticks_off()
@@ -78,7 +71,7 @@ class PruningPathDisplay:
 
 
 class CodebookDisplay:
-    """The words of a codebook: SIFT as glyphs, other descriptors as grey tiles.
+    """The words of a codebook: SIFT as glyphs, other descriptors as grey tiles, row by row.
 
     Parameters
     ----------
@@ -87,12 +80,8 @@ class CodebookDisplay:
 
     Attributes
     ----------
-    strokes_ : matplotlib PathCollection, or None
-        SIFT: a path per word, with a stroke per direction in four by four cells.
-    image_ : matplotlib AxesImage, or None
-        Other descriptors: the values of a word row by row in a square.
-    ax_, figure_ : matplotlib Axes, Figure
-        Where it is drawn.
+    words_ : matplotlib PathCollection or AxesImage
+        SIFT: a path per word, with a stroke per direction in four by four cells. Others: an image.
 
     Examples
     --------
@@ -112,16 +101,14 @@ class CodebookDisplay:
     def plot(self, ax: Any = None, *, n_words: int = 100) -> Self:
         """Draw into these axes, or into those of a new figure."""
         book = self.codebook
-        n_shown = min(check_int(n_words, "n_words", 1), book.n_words)
-        words = book.words[:n_shown] / np.float64(book.scale)
+        words = book.words[: check_int(n_words, "n_words", 1)] / np.float64(book.scale)
         self.ax_ = axes = _axes(ax)
         self.figure_ = axes.figure
-        self.strokes_ = self.image_ = None
-        n_columns = math.ceil(math.sqrt(n_shown))
-        n_rows = math.ceil(n_shown / n_columns)
+        n_columns = math.ceil(math.sqrt(len(words)))
         side = SIDE if book.is_sift else math.ceil(math.sqrt(book.n_dims))
         step = side + max(1, side // 3)
-        corners = [(step * (i % n_columns), step * (i // n_columns)) for i in range(n_shown)]
+        width, height = step * n_columns, step * math.ceil(len(words) / n_columns)
+        corners = [(step * (i % n_columns), step * (i // n_columns)) for i in range(len(words))]
         if book.is_sift:
             from matplotlib.collections import PathCollection
             from matplotlib.path import Path
@@ -131,18 +118,17 @@ class CodebookDisplay:
                 for lines, corner in zip(sift_strokes(words), corners, strict=True)
             ]
             how = {"edgecolors": axes.xaxis.label.get_color(), "facecolors": "none"}
-            self.strokes_ = PathCollection(paths, linewidths=0.8, **how)
-            axes.add_collection(self.strokes_)
-            axes.set(xlim=(0, step * n_columns), ylim=(step * n_rows, 0), aspect="equal")
+            self.words_ = axes.add_collection(PathCollection(paths, linewidths=0.8, **how))
+            axes.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
         else:
-            sheet = np.full((step * n_rows, step * n_columns), np.nan)
+            sheet = np.full((height, width), np.nan)
             for (x, y), word in zip(corners, words, strict=True):
                 tile = np.append(word, np.full(side * side - len(word), np.nan))
                 sheet[y : y + side, x : x + side] = tile.reshape(side, side)
-            self.image_ = axes.imshow(sheet, cmap="gray", interpolation="none")
+            self.words_ = axes.imshow(sheet, cmap="gray", interpolation="none")
         axes.set_axis_off()
-        total = f" of {book.n_words}" if n_shown < book.n_words else ""
-        axes.set_title(f"{n_shown}{total} words")
+        total = f" of {book.n_words}" if len(words) < book.n_words else ""
+        axes.set_title(f"{len(words)}{total} words")
         return self
 
 
