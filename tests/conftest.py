@@ -29,6 +29,7 @@ SLOW = {
     "tests/examples/": "examples",
     "tests/benchmarks/": "benchmarks",
     "tests/faults/": "faults",
+    "tests/test_release.py::test_packages": "packages",
 }
 """Where every test belongs to ``make test-all``, and what it is about."""
 

@@ -88,7 +88,10 @@ def test_the_package_imports_only_what_it_declares():
     extras = project["optional-dependencies"]
     base, optional = (
         {re.match(r"[\w-]+", line)[0] for line in lines}
-        for lines in (project["dependencies"], [*extras["dask"], *extras["skops"]])
+        for lines in (
+            project["dependencies"],
+            [*extras["dask"], *extras["plots"], *extras["skops"]],
+        )
     )
     distributions = importlib.metadata.packages_distributions()
     undeclared = set()

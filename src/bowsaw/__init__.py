@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bowsaw.comparison.records import read_run as read_run
     from bowsaw.descriptors.dense_sift import DenseSift as DenseSift
     from bowsaw.descriptors.opencv import OpenCvFeatures as OpenCvFeatures
+    from bowsaw.displays import CodebookDisplay as CodebookDisplay
+    from bowsaw.displays import PruningPathDisplay as PruningPathDisplay
     from bowsaw.evaluation.classifier import HistogramClassifier as HistogramClassifier
     from bowsaw.evaluation.path import PruningPath as PruningPath
     from bowsaw.formats.classifier import LinearModel as LinearModel
@@ -52,6 +54,7 @@ _MODULES = {
     "Bags": "bowsaw.bags",
     "Bottleneck": "bowsaw.selection.merging",
     "Codebook": "bowsaw.codebook",
+    "CodebookDisplay": "bowsaw.displays",
     "Collection": "bowsaw.comparison.collection",
     "Coverage": "bowsaw.selection.coverage",
     "DenseSift": "bowsaw.descriptors.dense_sift",
@@ -64,6 +67,7 @@ _MODULES = {
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
     "PresenceRanking": "bowsaw.selection.ranking",
     "PruningPath": "bowsaw.evaluation.path",
+    "PruningPathDisplay": "bowsaw.displays",
     "RandomSubset": "bowsaw.selection.baselines",
     "Recogniser": "bowsaw.recogniser",
     "Refinement": "bowsaw.selection.refinement",

@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError, MismatchError, ParameterError
+from bowsaw.formatting import format_bytes
+from bowsaw.glyphs import SIDE, sift_strokes
+from bowsaw.markup import table, tag
 from bowsaw.validation import (
     Description,
     as_integers,
@@ -29,6 +32,9 @@ from bowsaw.validation import (
 )
 
 METRICS = ("euclidean",)
+N_GLYPHS = 24
+"""Words that a notebook shows."""
+_FACE = {"viewBox": f"-2 -2 {SIDE + 4} {SIDE + 4}", "width": SIDE, "height": SIDE, "role": "img"}
 
 
 class Codebook:
@@ -170,6 +176,13 @@ class Codebook:
         return int(self._words.shape[1])
 
     @property
+    def is_sift(self) -> bool:
+        """Whether a word is 4 × 4 cells of 8 orientations, and not just as long."""
+        about = self._description or {}
+        name = about.get("name") or about.get("feature", "")
+        return self.n_dims == 128 and "sift" in name.lower()
+
+    @property
     def digest(self) -> str:
         """SHA-256 of what histograms depend on: the words, their order and their scale.
 
@@ -191,6 +204,23 @@ class Codebook:
 
     def __repr__(self) -> str:
         return f"Codebook({self.n_words} words of {self.n_dims}, scale {self.scale:g})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table, and glyphs of the first words of SIFT."""
+        header = ("words", "dimensions", "size", "descriptors", "selected by")
+        about = self._description or {}
+        made_by = about.get("name") or about.get("feature", "unknown")
+        chosen = self._provenance.get("selected_by", "no method")
+        row = (self.n_words, self.n_dims, format_bytes(self._words.nbytes), made_by, chosen)
+        shown = self._words[:N_GLYPHS] / np.float64(self._scale)
+        drawn = sift_strokes(shown) if self.is_sift else []
+        stroke = "M{:.1f} {:.1f}L{:.1f} {:.1f}"
+        lines = ["".join(stroke.format(*s.flat) for s in word) for word in drawn]
+        faces = [
+            tag("svg", tag("title", name), tag("path", d=line, stroke="currentColor"), **_FACE)
+            for name, line in zip(self.names(), lines, strict=False)
+        ]
+        return table("Codebook", header, [row]) + tag("div", faces)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Codebook):

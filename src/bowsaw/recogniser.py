@@ -69,8 +69,8 @@ from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_signed
 from bowsaw.images.folder import ImageFolder
+from bowsaw.markup import tag
 from bowsaw.parallel import ordered_map
-from bowsaw.report.markup import tag
 from bowsaw.report.page import Section, write_page
 from bowsaw.store import Store, extract
 from bowsaw.validation import (

@@ -1,9 +1,13 @@
 """The size slider: words, image, search and mistakes are those of the chosen size."""
 
+import base64
 import re
 
+import numpy as np
 import pytest
 from tests.browser.visiting import Panel, Records, Visit, visit
+
+from bowsaw.glyphs import LARGEST, sift_strokes
 
 PANEL: Panel = ("scenes", "hard", 200)
 ROWS = "all => all.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"
@@ -48,12 +52,21 @@ def test_the_slider_moves_by_keyboard_and_by_mouse(seen, records):
     assert_size(seen, records, 50)
 
 
-def test_each_word_has_its_own_glyph_or_its_own_patches_where_pixels_are_known(seen):
+def test_each_word_has_its_own_glyph_or_its_own_patches_where_pixels_are_known(seen, records):
     seen.at("#size").press("Home")
     paths = "all => all.map(p => p.getAttribute('d'))"
     drawn = seen.at("#mosaic [data-word] path").evaluate_all(paths)
     assert len(set(drawn)) == len(drawn) == 10
     assert all(len(path) > 100 for path in drawn)
+    # The same strokes as those of a notebook, of values that the page packs into 4 bits.
+    line = records.detail(kind="words", coding="hard", size=10)
+    values = np.frombuffer(base64.b64decode(line["values"]), np.uint8).reshape(10, 128)
+    steps = np.rint(15 * np.sqrt(values / 255))
+    strokes = sift_strokes((steps / 15) ** 2 * LARGEST)
+    for path, expected in zip(drawn, strokes, strict=True):
+        found = [float(number) for number in re.findall(r"-?\d+(?:\.\d)?", path)]
+        begin, way = np.split(np.reshape(found, (-1, 4)), 2, axis=1)
+        assert np.abs(np.stack([begin, begin + way], axis=1) - expected).max() < 0.051
     seen.at("#panel").select_option(label=seen.at("#panel option").all_text_contents()[1])
     seen.at("#size").press("Home")
     assert "the patches nearest to it" in seen.text("#words-text")

@@ -5,7 +5,7 @@ from tests.report.reading import read
 from tests.report.test_summary import cell, panel
 
 from bowsaw.comparison.records import margin_of
-from bowsaw.report.markup import tag
+from bowsaw.markup import tag
 from bowsaw.report.page import clauses, rule
 from bowsaw.report.summary import recommend
 from bowsaw.report.tables import (

@@ -31,11 +31,14 @@ from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import ConfusionMatrixDisplay
 
 from bowsaw.checkpoint import JsonLines, atomic_write, regular_bytes
 from bowsaw.errors import FormatError, ParameterError
 from bowsaw.evaluation.measures import class_accuracies
 from bowsaw.evaluation.significance import accuracy_margin
+from bowsaw.formatting import format_count
+from bowsaw.markup import table
 from bowsaw.validation import Number, misfit, parse_json
 
 FORMAT, SCHEMA = "bowsaw-run", 2
@@ -119,7 +122,7 @@ def codebook_path(folder: Path, key: Key) -> Path:
     return folder / "codebooks" / key.set / f"{'-'.join(map(str, key[1:]))}.safetensors"
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """The records of a run.
 
@@ -216,6 +219,43 @@ class Run:
                 }
             )
         return rows
+
+    def __repr__(self) -> str:
+        methods = ", ".join(dict.fromkeys(cell["method"] for cell in self.cells))
+        return f"Run({format_count(len(self.cells), 'cell')}: {methods})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table per panel, a row per method, a column per size."""
+        panels: dict[str, dict[str, dict[int, str]]] = {}
+        for row in self.table():
+            panel = (
+                f"{row['set']}, {row['coding']} coding, {row['mapping']} histograms of "
+                f"{row['full_words']} words: accuracy with 95 % interval, "
+                f"{format_count(row['n_splits'], 'split')}"
+            )
+            found = panels.setdefault(panel, {}).setdefault(row["method"], {})
+            found[row["size"]] = f"{row['mean']:.3f} ± {row['margin']:.3f}"
+        tables = []
+        for panel, methods in panels.items():
+            sizes = sorted({size for found in methods.values() for size in found})
+            rows = [[name, *map(found.get, sizes)] for name, found in methods.items()]
+            tables.append(table(panel, ["method", *(f"{size} words" for size in sizes)], rows))
+        return "".join(tables) or "a run without cells"
+
+    def plot_confusion(self, mapping: str = "sqrt", *, ax: Any = None, **where: Any) -> Any:
+        """Draw the confusion matrix of one method and size by scikit-learn's display; return that.
+
+        ``where`` is as in :meth:`select`. Needs matplotlib: ``pip install 'bowsaw[plots]'``.
+        """
+        cells = self.select(mapping, **where)
+        if len({key_of(cell)._replace(split=0) for cell in cells}) > 1:
+            raise ParameterError(
+                f"a confusion matrix is of one set, coding, full_words, method and size; {where} "
+                "selects several. Name more of them."
+            )
+        names = self.about["sets"][cells[0]["set"]]["classes"]
+        display = ConfusionMatrixDisplay(self.confusion(mapping, **where), display_labels=names)
+        return display.plot(ax=ax, values_format="d", xticks_rotation="vertical", colorbar=False)
 
 
 def margin_of(cells: Sequence[Cell], mapping: str = "sqrt") -> float:

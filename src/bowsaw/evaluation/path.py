@@ -51,7 +51,9 @@ from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.leaks import check_not_selected_by
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.evaluation.significance import accuracy_margin, corrected_error
+from bowsaw.formatting import format_bytes, format_signed
 from bowsaw.inference.state import HistogramState
+from bowsaw.markup import table
 from bowsaw.parallel import ordered_map
 from bowsaw.progress import Progress, Task, fit_task, with_callbacks
 from bowsaw.random_streams import seed_from, stream
@@ -140,6 +142,15 @@ class Recommendation:
             f"accuracy {self.accuracy:.3f} ± {self.accuracy_margin:.3f} (95 % interval, nested "
             f"cross-validation; the same folds chose the size), {full}."
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        header = ("words", "accuracy, 95 % interval", "against all words", "size", "ms per image")
+        change = f"{format_signed(-self.loss)} (standard error {self.loss_se:.3f})"
+        found = (f"{self.accuracy:.3f} ± {self.accuracy_margin:.3f}", change)
+        row = (self.n_words, *found, format_bytes(self.n_bytes), f"{self.ms_per_image:.3g}")
+        caption = "Recommended size (nested cross-validation; the same folds chose the size)"
+        return table(caption, header, [row])
 
 
 def deal(

@@ -27,7 +27,7 @@ from bowsaw.comparison.records import read_run
 from bowsaw.errors import ParameterError
 from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_count
-from bowsaw.report.markup import Content, Markup, tag, text
+from bowsaw.markup import Content, Markup, tag, text
 from bowsaw.report.summary import FULL, Entry, Panel, panels_of
 from bowsaw.validation import check_choice
 

@@ -45,6 +45,7 @@ from bowsaw.codebook import Codebook
 from bowsaw.comparison.records import Run, check_line, codebook_path, key_of
 from bowsaw.errors import FormatError
 from bowsaw.formats.registry import load
+from bowsaw.glyphs import LARGEST
 from bowsaw.nearest.search import nearest_words
 from bowsaw.report.summary import FULL, Panel, PanelKey
 from bowsaw.validation import Number
@@ -350,7 +351,7 @@ def patches(samples: Samples, book: Codebook) -> dict[str, Any] | None:
         for rank, place in enumerate(best[: side * side, word]):
             y = TILE * (word // columns) + cell * (rank // side)
             x = TILE * (word % columns) + cell * (rank % side)
-            piece = _patch(samples, images[place], found[place][0][word], cell, is_sift(book))
+            piece = _patch(samples, images[place], found[place][0][word], cell, book.is_sift)
             sprite[y : y + cell, x : x + cell] = piece
     png = cv2.imencode(".png", sprite, [cv2.IMWRITE_PNG_COMPRESSION, 9])[1].tobytes()
     return {"ids": book.ids.tolist(), "columns": columns, "rows": rows, "png": _base64(png)}
@@ -379,17 +380,11 @@ def _patch(samples: Samples, row: int, place: int, side: int, normalise: bool) -
 
 def _bytes(book: Codebook, full: Codebook) -> NDArray[np.uint8]:
     """Return words as bytes that compare with those of ``full``."""
-    low, high = 0.0, 255.0 / 512.0
-    if not is_sift(full):
+    low, high = 0.0, LARGEST
+    if not full.is_sift:
         low, high = min(0.0, full.words.min() / full.scale), full.words.max() / full.scale
     values = (book.words / np.float64(book.scale) - low) / ((high - low) or 1.0)
     return np.clip(np.rint(255 * values), 0, 255).astype(np.uint8)
-
-
-def is_sift(book: Codebook) -> bool:
-    """Return whether a word is 4 × 4 cells of 8 orientations, and not just as long."""
-    about = book.description or {}
-    return book.n_dims == 128 and "sift" in (about.get("name") or about.get("feature", "")).lower()
 
 
 def _share(part: float, whole: float) -> float:

@@ -23,10 +23,10 @@ from bowsaw.comparison.records import Run, read_run
 from bowsaw.evaluation.classifier import CALLED
 from bowsaw.evaluation.significance import RULE
 from bowsaw.formatting import format_bytes, format_count
+from bowsaw.markup import Content, Markup, script_json, tag, text
 from bowsaw.report import charts, summary, tables
 from bowsaw.report.charts import chart
 from bowsaw.report.details import Line, book_name, fits, page_details, vocabulary
-from bowsaw.report.markup import Content, Markup, script_json, tag, text
 from bowsaw.report.summary import FULL, MAX_LOSS, Entry, Panel, Pick, headline_pick
 from bowsaw.report.tables import milliseconds, times
 

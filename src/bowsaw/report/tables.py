@@ -11,7 +11,7 @@ import numpy as np
 from bowsaw.comparison.methods import KMEANS
 from bowsaw.evaluation.classifier import CALLED
 from bowsaw.formatting import format_bytes, format_count, format_seconds, format_signed
-from bowsaw.report.markup import Content, Markup, table, tag
+from bowsaw.markup import Content, Markup, table, tag
 from bowsaw.report.summary import FULL, Entry, Gap, Panel, differences
 
 MOST_CLASSES, SIDE_BY_SIDE = 30, 15

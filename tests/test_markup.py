@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bowsaw.report.markup import Markup, script_json, tag, text
+from bowsaw.markup import Markup, script_json, tag, text
 
 # What XML can hold, which SVG files are.
 writable = st.text(
