@@ -158,12 +158,3 @@ def test_names_and_tests_in_the_table_of_paper_and_code_exist():
     assert len(names) > 20
     for name in names:
         assert pkgutil.resolve_name(name) is not None
-
-
-def test_verdicts_in_the_table_of_paper_and_code_are_those_of_the_records():
-    from reproduction.claims import verdicts
-
-    text = (TOP / "docs" / "paper-to-code.md").read_text("utf-8")
-    claims = text.split("## The claims")[1].split("## What is not")[0]
-    shown = re.findall(r"\| (supported|contradicted|not shown) \|$", claims, re.M)
-    assert shown == [verdict.answer for verdict in verdicts(bowsaw.read_run(TOP / "results"))]

@@ -29,7 +29,7 @@ PATTERNS = {
         r"folders?|machines?|weights?|moments?|tiles?|nats|tokens?|rounds?|process(es)?) an? "
         r"(bag|class|word|image|picture|descriptor|row|column|line|split|fold|step|size|cell|"
         r"thread|worker|process|method|file|dimension|place|segment|block|move|swap|second|core|"
-        r"machine|point|round|byte|number|node)\b"
+        r"machine|point|round|byte|node)\b"
     ),
     "write 0.719, not .719": r"(?<![\w.)\]\"'%}/…:\*-])\.\d+(?![\w.%])",
     "write image": r"\bpictures?\b",

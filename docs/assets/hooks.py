@@ -53,6 +53,10 @@ INSTEAD = {
 }
 """Documents outside ``docs/`` that the site does not have, and the page with the same content."""
 
+BOOSTS = {"tutorial.md": 4, "size.md": 4, "choosing-a-method.md": 4, "device.md": 2}
+LOOKED_UP = ("reference/", "changelog.md", "errors.md", "benchmarks.md", "paper-to-code.md")
+"""Pages that the search shows first, and pages that it shows last: guides before reference."""
+
 SCHEMES = ("light", "dark")
 DARK_PAPER = "#1e2926"
 """The background of the dark scheme."""
@@ -77,6 +81,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
     """Make links work on the site, and fill what is made from the source."""
     place = page.file.src_uri
+    boost = 0.1 if place.startswith(LOOKED_UP) else BOOSTS.get(place, 1)
+    page.meta.setdefault("search", {"boost": boost})
     homes = {site: Path(source) for source, site in BORROWED.items()}
     home = homes.get(place, Path("docs", place))
     pieces = _FENCE.split(markdown)
@@ -108,11 +114,18 @@ def on_page_content(html: str, page: Page, config: Any, files: Files) -> str:
     )
 
 
+def on_post_page(output: str, page: Page, config: Any) -> str:
+    """Name the search dialog of the theme, for readers who cannot see it."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def _relinked(link: re.Match[str], home: Path, place: str) -> str:
     """Return a link of the document ``home`` as the page at ``place`` must have it."""
-    picture, text, target, anchor = link[1], link[2], link[3], link[4] or ""
+    image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
     if re.match(r"[a-z]+:", target):
         return link[0]
+    # The text of a link may be an image.
+    text = _LINK.sub(lambda inner: _relinked(inner, home, place), text)
     wanted = Path(os.path.normpath(home.parent / target)).as_posix()
     if wanted in BORROWED:
         wanted = BORROWED[wanted]
@@ -123,12 +136,12 @@ def _relinked(link: re.Match[str], home: Path, place: str) -> str:
     else:
         return text
     there = os.path.relpath(wanted, Path(place).parent)
-    if picture and _is_drawn_twice(wanted):
+    if image and _is_drawn_twice(wanted):
         return "".join(
             f"![{text}]({there.removesuffix('.svg')}.{scheme}.svg#only-{scheme})"
             for scheme in SCHEMES
         )
-    return f"{picture}[{text}]({there}{anchor})"
+    return f"{image}[{text}]({there}{anchor})"
 
 
 # -- figures for both schemes ----------------------------------------------------------------------
