@@ -319,10 +319,10 @@ def command_lines() -> Iterator[str]:
 
 def reference_names() -> dict[str, list[str]]:
     """Return the names that each page of the reference describes, in its order."""
+    navigation = (TOP / "mkdocs.yml").read_text("utf-8")
     return {
-        path.name: re.findall(r"^::: (\S+)$", path.read_text("utf-8"), re.M)
-        for path in sorted((DOCS / "reference").glob("*.md"))
-        if path.name != "index.md"
+        page: re.findall(r"^::: (\S+)$", (DOCS / "reference" / page).read_text("utf-8"), re.M)
+        for page in re.findall(r": reference/(\w+\.md)$", navigation, re.M)
     }
 
 

@@ -361,7 +361,13 @@ def _claims() -> Iterator[str]:
 
 
 def _evidence(verdict: Any) -> str:
-    return str(verdict.summary).split(" Rule:")[0]
+    return str(getattr(verdict, "found", "") or verdict.summary.split(" Rule:")[0])
+
+
+def _rule() -> Iterator[str]:
+    from bowsaw.evaluation import significance
+
+    yield f"**{getattr(significance, 'RULE', '')}**"
 
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -376,6 +382,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "memory": _memory,
     "verdicts": _strip,
     "claims": _claims,
+    "rule": _rule,
 }
 
 
