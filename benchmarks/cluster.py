@@ -205,7 +205,10 @@ def cluster_table(result: Result) -> str:
     for name, times in result["seconds"].items():
         one, two, alone, both = (f"{times[side]:.2f}" for side in SIDES)
         gains = result["gains"][name]
-        (gained, spread), allowed = _written(gains["workers"]), " ".join(_written(gains["processes"]))
+        (gained, spread), allowed = (
+            _written(gains["workers"]),
+            " ".join(_written(gains["processes"])),
+        )
         rows.append(
             f"| {name} | {one} | {two} | **{gained}** {spread} | {alone} | {both} | {allowed} |"
         )
@@ -288,9 +291,9 @@ def _at_scale(result: Result) -> str:
             f"{N_MANY * n_words * 4 / 1e12:.1f} TB of histograms to the client",
         ),
         "",
-        f"So sample: {N_SAMPLE // n_words:,} descriptors per word are enough, and 25 rounds on them "
-        f"take {_time(25 * a_round * N_SAMPLE)} on one core. Encode after pruning: 50 words are "
-        f"{N_MANY * 200 / 1e9:.0f} GB.",
+        f"So sample: {N_SAMPLE // n_words:,} descriptors per word are enough, and 25 rounds on "
+        f"them take {_time(25 * a_round * N_SAMPLE)} on one core. Encode after pruning: 50 words "
+        f"are {N_MANY * 200 / 1e9:.0f} GB.",
         "",
     ]
     return "\n".join(rows)

@@ -82,7 +82,7 @@ def _ratios(measured: dict[str, Any]) -> str:
         "",
         "faiss's wheel brings an OpenBLAS of its own, which does not know every processor and then "
         "falls back to its oldest code. Rows in which the BLAS is a newer kind are the same "
-        "measurement with faiss given the kind of processor (`OPENBLAS_CORETYPE`): the harder peer.",
+        "measurement with faiss given its processor (`OPENBLAS_CORETYPE`): the harder peer.",
         "",
     ]
     return "\n".join(rows)
@@ -130,8 +130,8 @@ def _choosing(found: list[dict[str, Any]]) -> str:
         "## Choosing words",
         "",
         f"{found[0]['size']}. A search that re-codes takes the same steps by the same code; its "
-        "state re-encodes all images with the kept words, once per step, by the faster of our coder "
-        "and faiss given its CPU, and gives the score only the columns that differ.",
+        "state re-encodes all images with the kept words, once per step, by the faster of our "
+        "coder and faiss given its CPU, and gives the score only the columns that differ.",
         "",
         "| work | threads | against | ours | peer | measured | asked | answer |",
         "|---|---|---|---|---|---|---|---|",
@@ -153,8 +153,8 @@ def _choosing(found: list[dict[str, Any]]) -> str:
 def _where_time_goes(row: dict[str, Any]) -> str:
     parts = [
         f"{row['work']}: {_seconds(row['building'])} until the first score, then "
-        f"{_seconds(row['step'])} per step (median; {_seconds(row['processor'])} of processor time), "
-        f"of which the score takes "
+        f"{_seconds(row['step'])} per step (median; {_seconds(row['processor'])} of processor "
+        "time), of which the score takes "
         f"{100 * row['score_share']:.0f} %; {100 * row['accepted']:.0f} % of the moves accepted"
     ]
     if "peer_step" in row:

@@ -53,7 +53,7 @@ INSTEAD = {
 }
 """Documents outside ``docs/`` that the site does not have, and the page with the same content."""
 
-BOOSTS = {"tutorial.md": 4, "size.md": 4, "choosing-a-method.md": 4, "device.md": 2}
+BOOSTS = {"tutorial.md": 4, "size.md": 4, "choosing.md": 4, "device.md": 2}
 LOOKED_UP = ("reference/", "changelog.md", "errors.md", "benchmarks.md", "paper-to-code.md")
 """Pages that the search shows first, and pages that it shows last: guides before reference."""
 
@@ -340,7 +340,7 @@ def name_lines() -> Iterator[str]:
             module = thing.__module__.removeprefix("bowsaw.").replace(".", "/")
             shown = name.removeprefix("bowsaw.").removeprefix("compat.opencv.").rsplit(".", 1)[-1]
             # The address is given when the page is rendered, too late for MkDocs to check a link.
-            source = f'{page.replace(".md", ".html")}#{name}--source'
+            source = f"{page.replace('.md', '.html')}#{name}--source"
             yield f'| [`{shown}`]({page}#{name}) | {line} | <a href="{source}">{module}.py</a> |'
         yield ""
 

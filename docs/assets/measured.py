@@ -21,8 +21,11 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from bowsaw.comparison import read_run
 from bowsaw.comparison.methods import METHODS
+from bowsaw.evaluation.significance import RULE
 from bowsaw.formatting import format_bytes
+from reproduction.claims import Verdict, verdicts
 
 TOP = Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
@@ -153,16 +156,19 @@ def _home() -> Iterator[str]:
     panel = PANELS[0]
     small, full = (*panel, "refinement", 100), (*panel, "full", 5000)
     sizes = {cell["size"]: cell["codebook_bytes"] for cell in cells() if cell["full_words"] == 5000}
-    losses = [mean_accuracy((*p, "full", 5000)) - mean_accuracy((*p, "refinement", 100)) for p in PANELS]
+    losses = [
+        mean_accuracy((*p, "full", 5000)) - mean_accuracy((*p, "refinement", 100)) for p in PANELS
+    ]
     most = math.ceil(round(max(losses) * 1000, 6)) / 1000
     yield (
         f"**{mean_accuracy(small):.3f} with 100 words, {mean_accuracy(full):.3f} with all 5000** "
         "(15-Scenes, hard coding)."
     )
+    bytes_of = [format_bytes(sizes[n]) for n in (100, 5000)]
     yield (
-        f"The codebook takes {format_bytes(sizes[100])} instead of {format_bytes(sizes[5000])}, and "
-        f"coding an image {code_ms(small):.2f} ms instead of {code_ms(full):.0f}. On both image sets, "
-        f"with hard and with soft coding, 100 words lose at most {most:.3f}."
+        f"The codebook takes {bytes_of[0]} instead of {bytes_of[1]}, and coding an image "
+        f"{code_ms(small):.2f} ms instead of {code_ms(full):.0f}. On both image sets, with hard "
+        f"and with soft coding, 100 words lose at most {most:.3f}."
     )
 
 
@@ -203,7 +209,9 @@ def _overview() -> Iterator[str]:
         rows.append([f"[`{name}`]({PAGES[name]})", summary, codes_with, *means])
     full = _mean(records, (*OVERVIEW, "full", 1000))
     rows.append(["`full`", METHODS["full"].summary, "full", f"{full} (1000 words)", "", ""])
-    yield from _table(["method", "what it does", "codes with", *(f"{s} words" for s in SIZES)], rows)
+    yield from _table(
+        ["method", "what it does", "codes with", *(f"{s} words" for s in SIZES)], rows
+    )
     means = ", ".join(_mean(records, (*OTHER_SPLITS, "random", size)) for size in SIZES)
     full = _mean(records, (*OTHER_SPLITS, "full", 1000))
     yield ""
@@ -220,10 +228,15 @@ def _of_scores() -> Iterator[str]:
         if key[4] == 20 and key[3].startswith(("annealed by ", "random"))
     }
     rows = [
-        [name.replace("random", "a random subset").replace("annealed by ", ""), f"{found[name]:.3f}"]
+        [
+            name.replace("random", "a random subset").replace("annealed by ", ""),
+            f"{found[name]:.3f}",
+        ]
         for name in sorted(found, key=lambda name: -found[name])
     ]
-    yield from _table(["score that the search maximises", "mean per-class accuracy, first split"], rows)
+    yield from _table(
+        ["score that the search maximises", "mean per-class accuracy, first split"], rows
+    )
 
 
 def _panels() -> Iterator[str]:
@@ -324,7 +337,9 @@ def _baseline() -> Iterator[str]:
     for name, found in benchmarks()["accuracy"]["accuracy"].items():
         means = {row["mapping"]: f"{row['mean']:.3f}" for row in found}
         rows.append([name, means["sqrt"], means["raw"]])
-    yield from _table(["mean per-class accuracy, 1000 words, 5 splits", "square-rooted", "raw"], rows)
+    yield from _table(
+        ["mean per-class accuracy, 1000 words, 5 splits", "square-rooted", "raw"], rows
+    )
 
 
 def _memory() -> Iterator[str]:
@@ -339,11 +354,9 @@ def _memory() -> Iterator[str]:
 # -- the claims of the paper ---------------------------------------------------------------------
 
 
-def _verdicts() -> list[Any]:
-    import bowsaw as bs
-    from reproduction.claims import verdicts
-
-    return verdicts(bs.read_run(TOP / "results"))
+@cache
+def _verdicts() -> list[Verdict]:
+    return verdicts(read_run(TOP / "results"))
 
 
 def _strip() -> Iterator[str]:
@@ -353,21 +366,15 @@ def _strip() -> Iterator[str]:
 
 
 def _claims() -> Iterator[str]:
-    for verdict in _verdicts():
+    for number, verdict in enumerate(_verdicts(), start=1):
         where = verdict.where.replace("Section ", "").replace(", Discussion", "")
-        yield f"### {verdict.claim.rstrip('.')}\n"
-        yield f"**{verdict.answer.capitalize()}.** {_evidence(verdict)}\n"
-        yield f"In the paper: section {where}.\n"
-
-
-def _evidence(verdict: Any) -> str:
-    return str(getattr(verdict, "found", "") or verdict.summary.split(" Rule:")[0])
+        found = re.sub(rf"\b({'|'.join(METHODS)})\b(?! coding| codebook)", r"`\1`", verdict.found)
+        yield f"{number}. *{verdict.claim}* (section {where.replace(', and', ' and')})\n"
+        yield f"    **{verdict.answer.capitalize()}.** {found}\n"
 
 
 def _rule() -> Iterator[str]:
-    from bowsaw.evaluation import significance
-
-    yield f"**{getattr(significance, 'RULE', '')}**"
+    yield f"**{RULE}**"
 
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {

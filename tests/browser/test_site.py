@@ -70,7 +70,7 @@ def test_figures_follow_the_scheme_and_have_no_frame(browser, site, page):
     ("question", "page"),
     [
         ("how many words", "size.html"),
-        ("choose a method", "choosing-a-method.html"),
+        ("choose a method", "choosing.html"),
         ("shrink", "tutorial.html"),
         ("onnx", "device.html"),
     ],
