@@ -52,7 +52,7 @@ def main() -> int:
     measured = results.setdefault("measured", {})
     names = [] if options.draw else options.only or list(MEASUREMENTS)
     if names or "hardware" not in results:
-        results["hardware"] = {**hardware(), "pictures": data.source()}
+        results["hardware"] = {**hardware(), "images": data.source()}
     core = best_blas_core() if names else None
     for name in names:
         variants: list[tuple[str, dict[str, str]]] = [(name, {})]

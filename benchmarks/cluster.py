@@ -193,7 +193,7 @@ def _content(store: bs.Store) -> tuple[Any, ...]:
 def cluster_table(result: Result) -> str:
     """Return the table: seconds on one worker and two, and without Dask."""
     rows = [
-        f"{result['n_images']} pictures with {result['n_descriptors']:,} descriptors; "
+        f"{result['n_images']} images with {result['n_descriptors']:,} descriptors; "
         f"{result['n_words']} words, {result['n_rounds']} rounds. Workers are processes of one "
         f"thread on one machine, Dask {result['dask']}. Seconds are medians of "
         f"{result['repeats']}; a gain is the median of the ratios of runs next to each other, with "
@@ -205,7 +205,10 @@ def cluster_table(result: Result) -> str:
     for name, times in result["seconds"].items():
         one, two, alone, both = (f"{times[side]:.2f}" for side in SIDES)
         gains = result["gains"][name]
-        (gained, spread), allowed = _told(gains["workers"]), " ".join(_told(gains["processes"]))
+        (gained, spread), allowed = (
+            _written(gains["workers"]),
+            " ".join(_written(gains["processes"])),
+        )
         rows.append(
             f"| {name} | {one} | {two} | **{gained}** {spread} | {alone} | {both} | {allowed} |"
         )
@@ -226,7 +229,7 @@ def cluster_table(result: Result) -> str:
     return "\n".join(rows)
 
 
-def _told(found: tuple[float, float, float]) -> tuple[str, str]:
+def _written(found: tuple[float, float, float]) -> tuple[str, str]:
     middle, lowest, highest = found
     return f"{middle:.2f}", f"({lowest:.2f} to {highest:.2f})"
 
@@ -261,13 +264,13 @@ def _at_scale(result: Result) -> str:
     rows = [
         "### For 10⁸ images",
         "",
-        f"The same pictures, {each:.0f} descriptors of 128 bytes each, on workers like this one; "
-        "the arithmetic is straight, and nobody has run it here.",
+        f"The same images, {each:.0f} descriptors of 128 bytes each, on workers like this one; "
+        "extrapolated linearly, not measured.",
         "",
         "| work | one core | 1000 cores | bytes |",
         "|---|---|---|---|",
         _line(
-            f"extract, {rate:.0f} images a second and core",
+            f"extract, {rate:.0f} images per second and core",
             N_MANY / rate,
             f"{N_MANY * each * 140 / 1e12:.0f} TB of descriptors and positions, written twice",
         ),
@@ -288,9 +291,9 @@ def _at_scale(result: Result) -> str:
             f"{N_MANY * n_words * 4 / 1e12:.1f} TB of histograms to the client",
         ),
         "",
-        f"So sample: {N_SAMPLE // n_words:,} descriptors a word are plenty, and 25 rounds on them "
-        f"take {_time(25 * a_round * N_SAMPLE)} on one core. Encode after pruning: 50 words are "
-        f"{N_MANY * 200 / 1e9:.0f} GB.",
+        f"So sample: {N_SAMPLE // n_words:,} descriptors per word are enough, and 25 rounds on "
+        f"them take {_time(25 * a_round * N_SAMPLE)} on one core. Encode after pruning: 50 words "
+        f"are {N_MANY * 200 / 1e9:.0f} GB.",
         "",
     ]
     return "\n".join(rows)

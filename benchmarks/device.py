@@ -73,7 +73,7 @@ def device(
     return {
         "rows": rows,
         "threads": 1,
-        "size": f"{chosen.n_descriptors // len(chosen)} descriptors an image, {chosen.n_dims} "
+        "size": f"{chosen.n_descriptors // len(chosen)} descriptors per image, {chosen.n_dims} "
         f"{bags.dtype} each, {len(np.unique(labels))} classes",
         "runtime": f"onnxruntime {version('onnxruntime')}",
         "compiler": _compiler_name(),
@@ -215,7 +215,7 @@ def device_table(result: Result) -> str:
     rows = [
         f"From descriptors to a class on one thread; {result['size']}. {result['runtime']}; C: "
         f"{result['compiler']}. Kilobytes of a file or of its tables; milliseconds of processor "
-        "time an image, medians.",
+        "time per image, medians.",
         "",
         "| coding | words | .safetensors | .onnx | C tables, float | C tables, 8 bits | Python | "
         "onnxruntime | C, float | C, 8 bits |",

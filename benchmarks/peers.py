@@ -52,10 +52,10 @@ def dense_sift(n_pictures: int = 100, repeats: int = 5) -> Result:
     theirs = [peer.compute(p, grid)[1] for p, grid in zip(pictures, grids, strict=True)]
     return {
         **times,
-        "unit": "ms an image",
+        "unit": "ms per image",
         "per": 1e-3 * len(pictures),
         "threads": 1,
-        "size": f"{len(pictures)} pictures, {sum(map(len, grids)) // len(grids)} patches each",
+        "size": f"{len(pictures)} images, {sum(map(len, grids)) // len(grids)} patches each",
         "answer": f"median cosine of the two descriptors {_cosine(ours, pictures, theirs):.2f} "
         "(cv2 blurs first and weighs by a Gaussian window)",
         "agreement": "similar",
@@ -91,7 +91,7 @@ def hard_coding(n: int = 100_000, n_words: int = 5000, repeats: int = 5) -> Resu
     never_worse = all(a <= b for a, b in zip(exact, other, strict=True))
     return {
         **times,
-        "unit": "µs a descriptor",
+        "unit": "µs per descriptor",
         "per": 1e-6 * len(values),
         "threads": available_cores(),
         "size": f"{len(values)} descriptors, {n_words} words",
@@ -126,7 +126,7 @@ def soft_coding(n: int = 100_000, n_words: int = 1000, repeats: int = 5) -> Resu
     gap = np.abs(soft_histograms(bags, words, 40.0) - numpy_soft(bags, words, 40.0)).sum(axis=1)
     return {
         **times,
-        "unit": "µs a descriptor",
+        "unit": "µs per descriptor",
         "per": 1e-6 * bags.n_descriptors,
         "threads": available_cores(),
         "size": f"{bags.n_descriptors} descriptors, {n_words} words",
@@ -241,7 +241,7 @@ def memory(n_pictures: int = 440, n_words: int = 1000) -> Result:
     return {
         "peaks": peaks,
         "cap": STATED_CAP,
-        "size": f"{n_pictures} and {10 * n_pictures} pictures, {n_words} words",
+        "size": f"{n_pictures} and {10 * n_pictures} images, {n_words} words",
         "same": all(after <= 1.1 * STATED_CAP for _, after in peaks.values()),
     }
 
@@ -264,7 +264,7 @@ def curves(scale: float = 1.0) -> Result:
     n = int(100_000 * scale) or 1
     data.pictures(max(64, int(800 * scale)))
     line(
-        "dense SIFT, s against pictures",
+        "dense SIFT, s against images",
         [100, 200, 400, 800],
         lambda k: sift.transform(data.pictures(max(64, int(800 * scale)))[:k]),
     )

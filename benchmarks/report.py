@@ -15,7 +15,7 @@ _HEAD = """# Measurements
 
 Written by `make bench`; the raw numbers are in `results.json`. Both sides run in one process with
 the same number of threads, in turn, after one untimed call each (which compiles the kernels; the
-compiled code is cached on disk, so that happens once a machine). Times are medians.
+compiled code is cached on disk, so that happens once per machine). Times are medians.
 """
 
 MARKS = ("<!-- measured -->", "<!-- /measured -->")
@@ -23,7 +23,7 @@ MARKS = ("<!-- measured -->", "<!-- /measured -->")
 
 _PAPER = {
     "hard, exact": r"O(d\|T\|N) | not in the paper",
-    "hard, uniform": r"O(d\|T\|N) | O(\|S\|\|N_δ\|) an image",
+    "hard, uniform": r"O(d\|T\|N) | O(\|S\|\|N_δ\|) per image",
     "soft, 16-bit": r"O(d\|T\|N) | O(N\|T\|)",
 }
 """What the paper says that re-coding and inference cost; the bars are escaped for a table."""
@@ -82,7 +82,7 @@ def _ratios(measured: dict[str, Any]) -> str:
         "",
         "faiss's wheel brings an OpenBLAS of its own, which does not know every processor and then "
         "falls back to its oldest code. Rows in which the BLAS is a newer kind are the same "
-        "measurement with faiss told what the processor is (`OPENBLAS_CORETYPE`): the harder peer.",
+        "measurement with faiss given its processor (`OPENBLAS_CORETYPE`): the harder peer.",
         "",
     ]
     return "\n".join(rows)
@@ -94,7 +94,7 @@ def _inference(measured: dict[str, Any]) -> str:
         "## Inference against re-coding",
         "",
         f"{found[0]['size']}, {found[0]['threads']} threads on both sides. A move replaces words "
-        "at random; re-coding is the faster of `hard_histograms` and faiss's flat search told its "
+        "at random; re-coding is the faster of `hard_histograms` and faiss's flat search given its "
         "CPU (hard), and `soft_histograms` (soft), with the kept words alone. Medians over moves "
         "from several random sets of kept words.",
         "",
@@ -130,8 +130,8 @@ def _choosing(found: list[dict[str, Any]]) -> str:
         "## Choosing words",
         "",
         f"{found[0]['size']}. A search that re-codes takes the same steps by the same code; its "
-        "state codes all images anew with the kept words, once a step, by the faster of our coder "
-        "and faiss told its CPU, and tells the score only which columns differ.",
+        "state re-encodes all images with the kept words, once per step, by the faster of our "
+        "coder and faiss given its CPU, and gives the score only the columns that differ.",
         "",
         "| work | threads | against | ours | peer | measured | asked | answer |",
         "|---|---|---|---|---|---|---|---|",
@@ -153,13 +153,13 @@ def _choosing(found: list[dict[str, Any]]) -> str:
 def _where_time_goes(row: dict[str, Any]) -> str:
     parts = [
         f"{row['work']}: {_seconds(row['building'])} until the first score, then "
-        f"{_seconds(row['step'])} a step (median; {_seconds(row['processor'])} of processor time), "
-        f"of which the score takes "
+        f"{_seconds(row['step'])} per step (median; {_seconds(row['processor'])} of processor "
+        "time), of which the score takes "
         f"{100 * row['score_share']:.0f} %; {100 * row['accepted']:.0f} % of the moves accepted"
     ]
     if "peer_step" in row:
         parts.append(
-            f"re-coding by {row['fastest']}, {_seconds(row['peer_step'])} a step "
+            f"re-coding by {row['fastest']}, {_seconds(row['peer_step'])} per step "
             f"({_seconds(row['peer_processor'])} of processor time), the score "
             f"{100 * row['peer_score_share']:.1f} % of it"
         )
@@ -167,8 +167,8 @@ def _where_time_goes(row: dict[str, Any]) -> str:
         parts.append(
             f"with building and certificate {_seconds(row['whole'])} against "
             f"{_seconds(row['peer_whole'])}, {_short(row['peer_whole'] / row['whole'])} times "
-            f"faster, where {_short(row['ceiling'])} is all that a search can be which codes once "
-            "with all words"
+            f"faster; a search that codes once with all words can be at most "
+            f"{_short(row['ceiling'])} times faster"
         )
     if row.get("peak"):
         parts.append(f"memory grew by {row['peak'] / 2**20:.0f} MiB")
@@ -209,7 +209,7 @@ def _beside_the_paper(
     first: dict[str, Any], every: list[dict[str, Any]], hardware: dict[str, str]
 ) -> str:
     rows = [
-        f"{first['size']} of {hardware['pictures']}; {hardware['processor']}, "
+        f"{first['size']} of {hardware['images']}; {hardware['processor']}, "
         f"{first['threads']} threads.",
         "",
         "| state | kept of | replaced | re-coding, by the paper | inference, by the paper | "
@@ -254,7 +254,7 @@ def _accuracy(found: dict[str, Any]) -> str:
         "## Accuracy",
         "",
         "Mean per-class accuracy on test images, hard coding, linear SVM with C chosen on the "
-        "codebook's images. 15-Scenes: 50 + 50 images a class; Caltech-10: 25 + 25.",
+        "codebook's images. 15-Scenes: 50 + 50 images per class; Caltech-10: 25 + 25.",
         "",
         "| benchmark | words | histograms | splits | mean | spread | asked |",
         "|---|---|---|---|---|---|---|",
@@ -292,7 +292,7 @@ def _curves(m: dict[str, Any]) -> str:
     rows = [
         "## How cost grows",
         "",
-        f"One run a point, {m['threads']} threads. The last column is the exponent between the "
+        f"One run per point, {m['threads']} threads. The last column is the exponent between the "
         "ends: 1 is linear.",
         "",
     ]

@@ -229,7 +229,7 @@ def swap_rate(
         "peer": None,
         "value": len(run.steps) / seconds,
         "asked": MOVES_A_SECOND,
-        "unit": "a second",
+        "unit": "per second",
         "building": run.building,
         "step": median(run.steps.tolist()),
         "processor": run.processor,

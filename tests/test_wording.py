@@ -1,7 +1,8 @@
-"""The voice of the code: plain technical English, conventional names.
+"""The voice of the code and the documents: plain technical English, conventional names.
 
-Each pattern is a habit that the style forbids in the text and names of ``src`` and
-``reproduction``. A line that needs the word all the same is listed in ``ALLOWED`` with its reason.
+Each pattern is a habit that the style forbids in the text and names of ``src``, ``reproduction``,
+``docs``, ``README.md`` and ``CONTRIBUTING.md``. A line that needs the word all the same is listed
+in ``ALLOWED`` with its reason.
 """
 
 import re
@@ -24,9 +25,11 @@ PATTERNS = {
     "write per class, per word, per image": (
         r"\b(labels?|images?|words?|bytes?|seconds?|ms|ns|times|descriptors?|rows?|columns?|"
         r"entr(y|ies)|lines?|files?|threads?|one|steps?|splits?|values?|scores?|items?|results?|"
-        r"cells?|points?|blocks?|numbers?|ranks?|errors?|digests?|samples?|records?|bits) an? "
+        r"cells?|points?|blocks?|numbers?|ranks?|errors?|digests?|samples?|records?|bits|"
+        r"folders?|machines?|weights?|moments?|tiles?|nats|tokens?|rounds?|process(es)?) an? "
         r"(bag|class|word|image|picture|descriptor|row|column|line|split|fold|step|size|cell|"
-        r"thread|worker|process|method|file|dimension|place|segment|block|move|swap|second)\b"
+        r"thread|worker|process|method|file|dimension|place|segment|block|move|swap|second|core|"
+        r"machine|point|round|byte|node)\b"
     ),
     "write 0.719, not .719": r"(?<![\w.)\]\"'%}/…:\*-])\.\d+(?![\w.%])",
     "write image": r"\bpictures?\b",
@@ -44,10 +47,10 @@ ALLOWED: dict[str, str] = {
 
 def source_files() -> list[Path]:
     found = []
-    for folder in ("src", "reproduction"):
-        for suffix in ("py", "js", "css", "html"):
+    for folder in ("src", "reproduction", "docs"):
+        for suffix in ("py", "js", "css", "html", "md"):
             found += sorted((ROOT / folder).rglob(f"*.{suffix}"))
-    return found
+    return [*found, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 STYLE_SHEETS = (".css", ".js")

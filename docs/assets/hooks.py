@@ -5,15 +5,20 @@ The documents are Markdown that reads well as it is. Building the site
 - brings in documents that lie outside ``docs/`` (``BORROWED``), and turns every link that leaves a
   document's folder into one that works on the site; a link to a file that the site does not have
   becomes plain text;
-- fills two places: ``<!-- messages -->`` with every message that the code can raise, by class, and
-  ``<!-- commands -->`` with the help of every command.
+- draws every SVG figure twice, for the light and the dark scheme, on a transparent background;
+- fills three places: ``<!-- messages -->`` with every message that the code can raise, by class,
+  ``<!-- commands -->`` with the help of every command, and ``<!-- names -->`` with every public
+  name, the first line of its docstring and its source.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import colorsys
+import inspect
 import os
+import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -35,11 +40,26 @@ BORROWED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
-    "results/README.md": "experiments.md",
     "results/index.html": "results/page.html",
     "results/accuracy.svg": "results/accuracy.svg",
 }
 """Files outside ``docs/`` by their place in the project, and where the site has them."""
+
+INSTEAD = {
+    "README.md": "index.md",
+    "results/README.md": "experiments.md",
+    "reproduction/README.md": "experiments.md",
+    "results/": "experiments.md",
+}
+"""Documents outside ``docs/`` that the site does not have, and the page with the same content."""
+
+BOOSTS = {"tutorial.md": 4, "size.md": 4, "choosing.md": 4, "device.md": 2}
+LOOKED_UP = ("reference/", "changelog.md", "errors.md", "benchmarks.md", "paper-to-code.md")
+"""Pages that the search shows first, and pages that it shows last: guides before reference."""
+
+SCHEMES = ("light", "dark")
+DARK_PAPER = "#1e2926"
+"""The background of the dark scheme."""
 
 _LINK = re.compile(r"(!?)\[([^\]\[]*(?:\[[^\]]*\][^\]\[]*)*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
@@ -49,30 +69,39 @@ def on_files(files: Files, config: Any) -> Files:
     """Bring in the documents that lie outside ``docs/``."""
     for source, place in BORROWED.items():
         files.append(File.generated(config, place, abs_src_path=str(TOP / source)))
+    for file in [file for file in files if _is_drawn_twice(file.src_uri)]:
+        for scheme in SCHEMES:
+            place = file.src_uri.replace(".svg", f".{scheme}.svg")
+            svg = Path(str(file.abs_src_path)).read_text("utf-8")
+            files.append(File.generated(config, place, content=recoloured(svg, scheme)))
+        files.remove(file)
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
     """Make links work on the site, and fill what is made from the source."""
     place = page.file.src_uri
+    boost = 0.1 if place.startswith(LOOKED_UP) else BOOSTS.get(place, 1)
+    page.meta.setdefault("search", {"boost": boost})
     homes = {site: Path(source) for source, site in BORROWED.items()}
     home = homes.get(place, Path("docs", place))
     pieces = _FENCE.split(markdown)
     for i in range(0, len(pieces), 2):
         pieces[i] = _LINK.sub(lambda link: _relinked(link, home, place), pieces[i])
     markdown = "".join(pieces)
-    if place == BORROWED["results/README.md"]:
-        page_of_run = BORROWED["results/index.html"]
-        markdown = markdown.replace("`index.html`", f"[`index.html`]({page_of_run})", 1)
     if "<!-- messages -->" in markdown:
         markdown = markdown.replace("<!-- messages -->", "\n".join(message_lines()))
     if "<!-- commands -->" in markdown:
         markdown = markdown.replace("<!-- commands -->", "\n".join(command_lines()))
+    if "<!-- names -->" in markdown:
+        markdown = markdown.replace("<!-- names -->", "\n".join(name_lines()))
     return markdown
 
 
 def on_page_content(html: str, page: Page, config: Any, files: Files) -> str:
-    """Let long names in tables break after a dot, a slash or an underscore."""
+    """Let long names in tables break, and give every source an address."""
+    if page.file.src_uri.startswith("reference/"):
+        html = _with_addresses(html)
 
     def breakable(code: re.Match[str]) -> str:
         return re.sub(r"(?<=[\w:])(\.|/|_|::)(?=\w)", r"\1<wbr>", code[0])
@@ -85,21 +114,67 @@ def on_page_content(html: str, page: Page, config: Any, files: Files) -> str:
     )
 
 
+def on_post_page(output: str, page: Page, config: Any) -> str:
+    """Name the search dialog of the theme, for readers who cannot see it."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def _relinked(link: re.Match[str], home: Path, place: str) -> str:
     """Return a link of the document ``home`` as the page at ``place`` must have it."""
-    picture, text, target, anchor = link[1], link[2], link[3], link[4] or ""
+    image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
     if re.match(r"[a-z]+:", target):
         return link[0]
+    # The text of a link may be an image.
+    text = _LINK.sub(lambda inner: _relinked(inner, home, place), text)
     wanted = Path(os.path.normpath(home.parent / target)).as_posix()
     if wanted in BORROWED:
         wanted = BORROWED[wanted]
     elif wanted.startswith("docs/"):
         wanted = wanted.removeprefix("docs/")
-    elif wanted == "README.md":
-        wanted = "index.md"
+    elif wanted in INSTEAD:
+        wanted = INSTEAD[wanted]
     else:
         return text
-    return f"{picture}[{text}]({os.path.relpath(wanted, Path(place).parent)}{anchor})"
+    there = os.path.relpath(wanted, Path(place).parent)
+    if image and _is_drawn_twice(wanted):
+        return "".join(
+            f"![{text}]({there.removesuffix('.svg')}.{scheme}.svg#only-{scheme})"
+            for scheme in SCHEMES
+        )
+    return f"{image}[{text}]({there}{anchor})"
+
+
+# -- figures for both schemes ----------------------------------------------------------------------
+
+
+def _is_drawn_twice(place: str) -> bool:
+    drawn_so = place.removesuffix(".svg").endswith(SCHEMES)
+    return place.endswith(".svg") and not place.startswith("assets/") and not drawn_so
+
+
+def recoloured(svg: str, scheme: str) -> str:
+    """Return a figure for one scheme.
+
+    A figure of bowsaw's own page has both sets of colours, and an attribute chooses one. Of other
+    figures the dark version has every lightness turned over: white becomes the background of the
+    page. Photographs inside a figure stay as they are.
+    """
+    if "data-theme" in svg:
+        svg = svg.replace("<svg ", f'<svg data-theme="{scheme}" ', 1)
+        return svg.replace("</style>", ".chart > .paper { fill: none; }</style>", 1)
+    if scheme == "light":
+        return svg
+    svg = re.sub(r"#([0-9a-fA-F]{6})\b", lambda colour: _turned_over(colour[1]), svg)
+    return svg.replace("<svg ", f'<svg fill="{_turned_over("000000")}" ', 1)
+
+
+def _turned_over(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4))
+    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    if lightness == 1:
+        return DARK_PAPER
+    turned = colorsys.hls_to_rgb(hue, 0.92 - 0.76 * lightness, 0.9 * saturation)
+    return "#" + "".join(f"{round(255 * value):02x}" for value in turned)
 
 
 # -- every message ---------------------------------------------------------------------------------
@@ -124,7 +199,7 @@ def messages() -> dict[str, list[tuple[str, str]]]:
     }
     names = {name: name for name in error_classes()}
     for tree in trees.values():
-        for node in ast.walk(tree):  # a class that a module makes for itself is told as its base
+        for node in ast.walk(tree):  # a class that a module makes for itself counts as its base
             if isinstance(node, ast.ClassDef) and node.name not in names:
                 for base in map(_name, node.bases):
                     if base in names:
@@ -237,3 +312,49 @@ def command_lines() -> Iterator[str]:
         os.environ.pop("COLUMNS")
         if before is not None:
             os.environ["COLUMNS"] = before
+
+
+# -- every public name -----------------------------------------------------------------------------
+
+
+def reference_names() -> dict[str, list[str]]:
+    """Return the names that each page of the reference describes, in its order."""
+    navigation = (TOP / "mkdocs.yml").read_text("utf-8")
+    return {
+        page: re.findall(r"^::: (\S+)$", (DOCS / "reference" / page).read_text("utf-8"), re.M)
+        for page in re.findall(r": reference/(\w+\.md)$", navigation, re.M)
+    }
+
+
+def name_lines() -> Iterator[str]:
+    """Yield the Markdown of a table per page of the reference."""
+    for page, names in reference_names().items():
+        title = (DOCS / "reference" / page).read_text("utf-8").splitlines()[0].removeprefix("# ")
+        yield f"## {title}\n"
+        yield "| name | what it is | source |"
+        yield "|---|---|---|"
+        for name in names:
+            thing = pkgutil.resolve_name(name)
+            line = (inspect.getdoc(thing) or "").splitlines()[0].replace("|", "\\|")
+            line = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", line).replace("``", "`")
+            module = thing.__module__.removeprefix("bowsaw.").replace(".", "/")
+            shown = name.removeprefix("bowsaw.").removeprefix("compat.opencv.").rsplit(".", 1)[-1]
+            # The address is given when the page is rendered, too late for MkDocs to check a link.
+            source = f"{page.replace('.md', '.html')}#{name}--source"
+            yield f'| [`{shown}`]({page}#{name}) | {line} | <a href="{source}">{module}.py</a> |'
+        yield ""
+
+
+def _with_addresses(html: str) -> str:
+    """Give each folded source the id of its name and ``--source``; keep it out of the search."""
+    name = ""
+
+    def addressed(found: re.Match[str]) -> str:
+        nonlocal name
+        if found[1]:
+            name = found[1]
+            return found[0]
+        return f'<details class="mkdocstrings-source" data-search-exclude id="{name}--source">'
+
+    pattern = r'<h[2-6] id="([\w.]+)"|<details class="mkdocstrings-source">'
+    return re.sub(pattern, addressed, html)

@@ -1,37 +1,78 @@
-"""The tables of measured accuracies on the pages of methods, made from the records alone.
+"""The measured numbers of the documents, made from the records alone.
 
-A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``. NAME is that of a
-method, ``all`` or ``scores``. A test holds every page to what this module makes of the
-records; ``python docs/assets/measured.py`` writes the tables again.
+Text between ``<!-- measured: NAME -->`` and ``<!-- /measured -->`` is written by this module. NAME
+is that of a method (its table of accuracies) or one of ``BLOCKS``. A test compares every page with
+what the records give; ``python docs/assets/measured.py`` writes all pages again.
 
-Two records are read: ``results/cells.jsonl``, the paper's experiments, and
-``docs/methods/cells.jsonl``, the other methods on the same splits, of which only the accuracies
-are kept.
+Four records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
+experiments; ``docs/methods/cells.jsonl``, the accuracies of the other methods on the same splits;
+and ``benchmarks/results.json``, the speed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
+from bowsaw.comparison import read_run
 from bowsaw.comparison.methods import METHODS
+from bowsaw.evaluation.significance import RULE
+from bowsaw.formatting import format_bytes
+from reproduction.claims import Verdict, verdicts
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = (TOP / "docs" / "methods", TOP / "docs" / "scores")
+DOCS = TOP / "docs"
 SIZES = (20, 50, 100)
-CODES_WITH = {
-    **dict.fromkeys(
-        ("chi2", "df", "pmi", "svm", "boosting", "ridge", "separability", "winn"), "full"
-    ),
-    "presence-recoded": "pruned",
+PANELS = [
+    (set_, coding, 5000) for set_ in ("15-Scenes", "Caltech-10") for coding in ("hard", "soft")
+]
+OVERVIEW = ("15-Scenes", "hard", 1000)
+"""The panel in which every method was measured, all but one on the same splits."""
+OTHER_SPLITS = ("15-Scenes, other splits", "hard", 1000)
+"""The panel of ``elimination``: the same images, two other random splits."""
+PAGES = {
+    **{name: f"{name}.md" for name in METHODS},
+    **dict.fromkeys(("chi2", "df", "pmi", "presence-recoded"), "presence.md"),
+    **{
+        name: f"cited.md#{anchor}"
+        for name, anchor in {
+            "svm": "svm-weights",
+            "boosting": "boosted-stumps",
+            "ridge": "ridge-reconstruction",
+            "separability": "class-separability",
+            "winn": "universal-dictionary",
+        }.items()
+    },
+    **{
+        name: f"baselines.md#{anchor}"
+        for name, anchor in {
+            "random": "random-subset",
+            "farthest": "farthest-points",
+            "kmeans": "k-means-at-that-size",
+        }.items()
+    },
 }
-"""Variants, and methods of the study, which are not among ``METHODS``."""
+"""The page of each method, seen from ``docs/methods/``."""
+SUMMARIES = {
+    "chi2": "`presence` with the χ² statistic.",
+    "df": "`presence` with document frequency; needs no labels.",
+    "pmi": "`presence` with pointwise mutual information.",
+    "presence-recoded": "The words of `presence`, which then code alone.",
+    "svm": "Keeps the columns of largest weight in linear support vector machines.",
+    "boosting": "Keeps one column per round of boosting.",
+    "ridge": "Keeps the columns from which the others are regressed best; needs no labels.",
+    "separability": "Merges words so that the scatter between classes stays large.",
+    "winn": "Merges words so that the labels stay probable.",
+}
+"""Variants, and methods of the study, which are not among ``METHODS``. All but one code with the
+full codebook."""
 
 _PLACE = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- /measured -->)", re.S)
 
@@ -39,94 +80,334 @@ Key = tuple[str, str, int, str, int]
 Accuracies = dict[Key, dict[int, float]]
 
 
+# -- the records ---------------------------------------------------------------------------------
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@cache
+def cells() -> list[dict[str, Any]]:
+    """Return the cells of the paper's experiments."""
+    return _lines(TOP / "results" / "cells.jsonl")
+
+
 @cache
 def paper_records() -> Accuracies:
     """Return the accuracies of ``results/`` by set, coding, full words, method, size; by split."""
-    return _by_key(
-        TOP / "results" / "cells.jsonl", lambda cell: cell["results"]["sqrt"]["accuracy"]
-    )
+    return _by_key(cells(), lambda cell: cell["results"]["sqrt"]["accuracy"])
 
 
 @cache
 def other_records() -> Accuracies:
-    """Return those of the methods that the paper's experiments leave out."""
-    return _by_key(TOP / "docs" / "methods" / "cells.jsonl", lambda cell: cell["accuracy"])
+    """Return the accuracies of all methods from 1000 words, on the same splits for each.
 
-
-def _by_key(path: Path, accuracy: Any) -> Accuracies:
-    found: Accuracies = defaultdict(dict)
-    for line in path.read_text("utf-8").splitlines():
-        cell = json.loads(line)
-        key = tuple(cell[name] for name in ("set", "coding", "full_words", "method", "size"))
-        found[key][cell["split"]] = accuracy(cell)
+    ``refinement`` comes from the paper's experiments, restricted to these splits.
+    """
+    found = _by_key(_lines(DOCS / "methods" / "cells.jsonl"), lambda cell: cell["accuracy"])
+    splits = found[*OVERVIEW, "random", SIZES[0]].keys()
+    for size in SIZES:
+        key = (*OVERVIEW, "refinement", size)
+        found[key] = {split: paper_records()[key][split] for split in splits}
     return found
 
 
-def table(name: str) -> str:
-    """Return the Markdown of one table."""
-    lines = {"all": _overview, "scores": _of_scores}.get(name, lambda: _of_method(name))()
-    return "\n".join(lines) + "\n"
+@cache
+def benchmarks() -> dict[str, Any]:
+    """Return the measurements of speed by name."""
+    found: dict[str, Any] = json.loads((TOP / "benchmarks" / "results.json").read_text("utf-8"))
+    return found["measured"]
+
+
+def _by_key(lines: list[dict[str, Any]], value: Callable[[Any], float]) -> Accuracies:
+    found: Accuracies = defaultdict(dict)
+    for cell in lines:
+        key = tuple(cell[name] for name in ("set", "coding", "full_words", "method", "size"))
+        found[key][cell["split"]] = value(cell)
+    return found
+
+
+def mean_accuracy(key: Key) -> float:
+    """Return the mean over the splits of the paper's experiments."""
+    return fmean(paper_records()[key].values())
+
+
+def code_ms(key: Key) -> float:
+    """Return the median time to code an image, over the splits."""
+    times = _by_key(cells(), lambda cell: cell["costs"]["code_ms"])
+    return median(times[key].values())
 
 
 def _mean(records: Accuracies, key: Key) -> str:
-    return f"{fmean(records[key].values()):.3f}" if key in records else ""
+    return f"{fmean(records[key].values()):.3f}" if records.get(key) else ""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|---" * len(head) + "|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+# -- accuracies ----------------------------------------------------------------------------------
+
+
+def _home() -> Iterator[str]:
+    panel = PANELS[0]
+    small, full = (*panel, "refinement", 100), (*panel, "full", 5000)
+    sizes = {cell["size"]: cell["codebook_bytes"] for cell in cells() if cell["full_words"] == 5000}
+    losses = [
+        mean_accuracy((*p, "full", 5000)) - mean_accuracy((*p, "refinement", 100)) for p in PANELS
+    ]
+    most = math.ceil(round(max(losses) * 1000, 6)) / 1000
+    yield (
+        f"**{mean_accuracy(small):.3f} with 100 words, {mean_accuracy(full):.3f} with all 5000** "
+        "(15-Scenes, hard coding)."
+    )
+    bytes_of = [format_bytes(sizes[n]) for n in (100, 5000)]
+    yield (
+        f"The codebook takes {bytes_of[0]} instead of {bytes_of[1]}, and coding an image "
+        f"{code_ms(small):.2f} ms instead of {code_ms(full):.0f}. On both image sets, with hard "
+        f"and with soft coding, 100 words lose at most {most:.3f}."
+    )
 
 
 def _of_method(name: str) -> Iterator[str]:
-    records = paper_records()
-    panels = [
-        (set_, coding, 5000) for set_ in ("15-Scenes", "Caltech-10") for coding in ("hard", "soft")
-    ]
+    records, panels = paper_records(), PANELS
     if not any(key[3] == name for key in records):
-        records, panels = other_records(), [("15-Scenes", "hard", 1000)]
+        records = other_records()
+        panels = [dict.fromkeys(key[:3] for key in records if key[3] == name).popitem()[0]]
     splits = len(next(accuracies for key, accuracies in records.items() if key[3] == name))
-    sizes = " | ".join(map(str, SIZES))
-    yield f"| mean per-class accuracy, {splits} splits | {sizes} | a random subset: {sizes} | all |"
-    yield "|---" * (2 * len(SIZES) + 2) + "|"
+    sizes = list(map(str, SIZES))
+    compared = () if name == "random" else ("random",)
+    head = [f"mean per-class accuracy, {splits} splits", *sizes]
+    for other in compared:
+        head += [f"{other}: {sizes[0]}", *sizes[1:]]
+    rows = []
     for panel in panels:
         row = [f"{panel[0]}, {panel[1]} coding, from {panel[2]} words"]
-        for method in (name, "random"):
+        for method in (name, *compared):
             row += [_mean(records, (*panel, method, size)) for size in SIZES]
-        yield f"| {' | '.join([*row, _mean(records, (*panel, 'full', panel[2]))])} |"
+        rows.append([*row, _mean(records, (*panel, "full", panel[2]))])
+    yield from _table([*head, "all"], rows)
 
 
 def _overview() -> Iterator[str]:
     records = other_records()
-    yield f"| method | codes with | {' | '.join(f'{size} words' for size in SIZES)} |"
-    yield "|---" * (2 + len(SIZES)) + "|"
-    panel = ("15-Scenes", "hard", 1000)
     measured = dict.fromkeys(key[3] for key in records if " by " not in key[3])
+    rows = []
     for name in dict.fromkeys([*METHODS, *measured]):
-        cells = [_mean(records, (*panel, name, size)) for size in SIZES]
-        if any(cells):
-            codes_with = METHODS[name].codes_with if name in METHODS else CODES_WITH[name]
-            yield f"| `{name}` | {codes_with} | {' | '.join(cells)} |"
-    yield f"| all 1000 words | full | {_mean(records, (*panel, 'full', 1000))} | | |"
+        if name == "full":
+            continue
+        panel = OTHER_SPLITS if name == "elimination" else OVERVIEW
+        means = [_mean(records, (*panel, name, size)) for size in SIZES]
+        if name in METHODS:
+            codes_with, summary = METHODS[name].codes_with, METHODS[name].summary
+        else:
+            codes_with = "pruned" if name.endswith("-recoded") else "full"
+            summary = SUMMARIES[name]
+        rows.append([f"[`{name}`]({PAGES[name]})", summary, codes_with, *means])
+    full = _mean(records, (*OVERVIEW, "full", 1000))
+    rows.append(["`full`", METHODS["full"].summary, "full", f"{full} (1000 words)", "", ""])
+    yield from _table(
+        ["method", "what it does", "codes with", *(f"{s} words" for s in SIZES)], rows
+    )
+    means = ", ".join(_mean(records, (*OTHER_SPLITS, "random", size)) for size in SIZES)
+    full = _mean(records, (*OTHER_SPLITS, "full", 1000))
+    yield ""
+    yield (
+        f"`elimination` was measured on two other splits, on which `random` has {means} and `full` "
+        f"has {full}."
+    )
 
 
 def _of_scores() -> Iterator[str]:
-    records = other_records()
     found = {
-        key[3]: records[key][0]
-        for key in records
+        key[3]: accuracies[0]
+        for key, accuracies in other_records().items()
         if key[4] == 20 and key[3].startswith(("annealed by ", "random"))
     }
-    yield "| 20 of 1000 words, 15-Scenes, hard coding | mean per-class accuracy, the first split |"
-    yield "|---|---|"
-    for name in sorted(found, key=lambda name: -found[name]):
-        yield f"| {name.replace('random', 'a random subset')} | {found[name]:.3f} |"
+    rows = [
+        [
+            name.replace("random", "a random subset").replace("annealed by ", ""),
+            f"{found[name]:.3f}",
+        ]
+        for name in sorted(found, key=lambda name: -found[name])
+    ]
+    yield from _table(
+        ["score that the search maximises", "mean per-class accuracy, first split"], rows
+    )
+
+
+def _panels() -> Iterator[str]:
+    methods = ("refinement", "paper", "kmeans", "random", "bottleneck")
+    rows = []
+    for panel in PANELS:
+        for size in SIZES:
+            name = f"{panel[0]}, {panel[1]}" if size == SIZES[0] else ""
+            full = _mean(paper_records(), (*panel, "full", 5000)) if name else ""
+            means = [_mean(paper_records(), (*panel, method, size)) for method in methods]
+            rows.append([name, str(size), *means, full])
+    yield from _table(["", "words", *(f"`{name}`" for name in methods), "all 5000"], rows)
+
+
+def _of_sizes() -> Iterator[str]:
+    sizes = (10, 20, 50, 100, 500)
+    rows = []
+    for panel in (PANELS[0], PANELS[2]):
+        for method in ("refinement", "random"):
+            row = [f"{panel[0]}, {panel[1]}, `{method}`"]
+            row += [_mean(paper_records(), (*panel, method, size)) for size in sizes]
+            rows.append([*row, _mean(paper_records(), (*panel, "full", 5000))])
+    yield from _table(["", *map(str, sizes), "all 5000"], rows)
+
+
+# -- time, bytes and memory ----------------------------------------------------------------------
+
+
+def _milliseconds() -> Iterator[str]:
+    (probe,) = (
+        line
+        for line in _lines(TOP / "results" / "probes.jsonl")
+        if line["probe"] == "cost-shares" and line["set"] == "15-Scenes"
+    )
+    rows = {(row["coding"], row["n_words"]): row for row in probe["rows"]}
+    table = []
+    for n_words in (50, 1000, 5000):
+        hard, soft = rows["hard", n_words], rows["soft", n_words]
+        times = [hard["describe_ms"], hard["code_ms"], soft["code_ms"]]
+        times += [hard["pool_ms"], hard["classify_ms"]]
+        table.append([str(n_words), *(f"{time:.2f}" for time in times)])
+    yield (
+        f"Milliseconds to recognise one image of 15-Scenes, {probe['n_descriptors']} descriptors, "
+        "one thread:"
+    )
+    yield ""
+    yield from _table(["words", "describe", "code, hard", "code, soft", "pool", "classify"], table)
+
+
+def _short(value: float) -> str:
+    return f"{float(f'{value:.3g}'):.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _speed() -> Iterator[str]:
+    found = benchmarks()
+
+    def ratio(name: str) -> str:
+        return _short(found[name]["peer"] / found[name]["ours"])
+
+    def against_faiss(name: str) -> str:
+        with_cpu = next(key for key in found if key.startswith(f"{name} ("))
+        return f"{ratio(name)}; {ratio(with_cpu)}"
+
+    rows = [
+        ["dense SIFT, one core", "`cv2.SIFT.compute` on the same grid", ratio("dense_sift")],
+        [
+            "hard coding, 5000 words",
+            "`faiss.IndexFlatL2.search` as installed; with its CPU set",
+            against_faiss("hard_coding"),
+        ],
+        ["soft coding, 1000 words", "NumPy", ratio("soft_coding")],
+        [
+            "k-means, 600,000 × 128 to 2000 words",
+            "`faiss.Kmeans` as installed; with its CPU set",
+            against_faiss("kmeans"),
+        ],
+    ]
+    for row in found["whatif_hard"]["rows"] + found["whatif_soft"]["rows"]:
+        if "ours" in row and "uniform" not in row["state"]:
+            number = "1 word" if row["replaced"] == 1 else f"{row['replaced']} words"
+            rows.append(
+                [
+                    f"replacing {number}, {row['state']}, {row['kept']} of {row['of']} kept",
+                    "re-encoding all images, by the faster of bowsaw and faiss",
+                    _short(row["peer"] / row["ours"]),
+                ]
+            )
+    for name in ("search_hard", "search_soft", "bottleneck", "beta_fits"):
+        row = found[name]["rows"][0]
+        rows.append([row["work"], row["against"], _short(row["value"])])
+    path = found["path"]["rows"][0]
+    rows.append([path["work"], path["against"], _short(path["peer"] / path["ours"])])
+    yield from _table(["work", "against", "times faster"], rows)
+
+
+def _baseline() -> Iterator[str]:
+    rows = []
+    for name, found in benchmarks()["accuracy"]["accuracy"].items():
+        means = {row["mapping"]: f"{row['mean']:.3f}" for row in found}
+        rows.append([name, means["sqrt"], means["raw"]])
+    yield from _table(
+        ["mean per-class accuracy, 1000 words, 5 splits", "square-rooted", "raw"], rows
+    )
+
+
+def _memory() -> Iterator[str]:
+    found = benchmarks()["memory"]
+    peak = max(max(pair) for pair in found["peaks"].values()) / 2**20
+    yield (
+        f"`extract`, `train` and `encode` need at most {peak:.0f} MiB of anonymous memory for 4400 "
+        "images and 1000 words."
+    )
+
+
+# -- the claims of the paper ---------------------------------------------------------------------
+
+
+@cache
+def _verdicts() -> list[Verdict]:
+    return verdicts(read_run(TOP / "results"))
+
+
+def _strip() -> Iterator[str]:
+    counts = Counter(verdict.answer for verdict in _verdicts())
+    order = ("supported", "not shown", "contradicted")
+    yield "**" + " · ".join(f"{counts[answer]} {answer}" for answer in order) + "**"
+
+
+def _claims() -> Iterator[str]:
+    for number, verdict in enumerate(_verdicts(), start=1):
+        where = verdict.where.replace("Section ", "").replace(", Discussion", "")
+        found = re.sub(rf"\b({'|'.join(METHODS)})\b(?! coding| codebook)", r"`\1`", verdict.found)
+        yield f"{number}. *{verdict.claim}* (section {where.replace(', and', ' and')})\n"
+        yield f"    **{verdict.answer.capitalize()}.** {found}\n"
+
+
+def _rule() -> Iterator[str]:
+    yield f"**{RULE}**"
+
+
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "home": _home,
+    "all": _overview,
+    "scores": _of_scores,
+    "panels": _panels,
+    "sizes": _of_sizes,
+    "milliseconds": _milliseconds,
+    "speed": _speed,
+    "baseline": _baseline,
+    "memory": _memory,
+    "verdicts": _strip,
+    "claims": _claims,
+    "rule": _rule,
+}
+
+
+def block(name: str) -> str:
+    """Return the Markdown of one place."""
+    lines = BLOCKS[name]() if name in BLOCKS else _of_method(name)
+    return "\n".join(lines).strip() + "\n"
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables made again."""
-    return _PLACE.sub(lambda place: f"{place[1]}\n{table(place[2])}\n{place[3]}", text)
+    """Return a page with its measured places written again."""
+    return _PLACE.sub(lambda place: f"{place[1]}\n{block(place[2])}\n{place[3]}", text)
 
 
 def main() -> None:
-    """Write the tables of all pages again."""
-    for folder in PAGES:
-        for path in sorted(folder.glob("*.md")):
-            path.write_text(filled(path.read_text("utf-8")), "utf-8")
+    """Write the measured places of all pages again."""
+    for path in sorted(DOCS.rglob("*.md")):
+        path.write_text(filled(path.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def main(draw_in: Path | None = None) -> dict[str, list[float]]:
     words = bs.Annealing(bs.KMeansCodebook(100, random_state=0), n_kept=10, n_steps=100)
     model = recogniser(words).fit(tiles[::4], y[::4])
     picture = tiles[np.flatnonzero(y == "brick")[1]]
-    print(f"\nfrom a picture to its name, by {words.n_kept} words: {model.predict([picture])[0]}")
+    print(f"\nfrom an image to its class, by {words.n_kept} words: {model.predict([picture])[0]}")
     if draw_in:
         draw(tiles, accuracies, draw_in)
     return accuracies

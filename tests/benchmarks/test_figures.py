@@ -53,7 +53,7 @@ def made_up_moves() -> dict[str, Any]:
     facts = {"size": "3 images", "threads": 2}
     measured = {"whatif_hard": {"rows": hard, **facts}, "whatif_soft": {"rows": soft, **facts}}
     return {
-        "hardware": {"processor": "an abacus", "pictures": "a wall"},
+        "hardware": {"processor": "an abacus", "images": "a wall"},
         "measured": measured,
     }
 
@@ -145,7 +145,7 @@ def test_the_block_has_the_papers_costs_beside_ours():
         "50 of 5000",
         "10",
         r"O(d\|T\|N)",
-        r"O(\|S\|\|N_δ\|) an image",
+        r"O(\|S\|\|N_δ\|) per image",
         "3000 ms",
         "2 ms",
         "**1500**",
