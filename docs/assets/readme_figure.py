@@ -22,15 +22,12 @@ MARKED = 100
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP_EDGE, BOTTOM = 560, 340, 58, 538, 34, 284
 LOW, HIGH = 0.5, 0.75
+_ROLES = ("ink", "muted", "grey", "rule", "bold")
 THEMES = {
-    "light": {
-        **{"ink": "#1f2328", "muted": "#59636e", "grey": "#848d97"},
-        **{"rule": "#e3e7ec", "bold": "#0069ad"},
-    },
-    "dark": {
-        **{"ink": "#f0f6fc", "muted": "#9ba4ae", "grey": "#747d87"},
-        **{"rule": "#262c34", "bold": "#62b9f4"},
-    },
+    "light": dict(
+        zip(_ROLES, ("#1f2328", "#59636e", "#848d97", "#e3e7ec", "#0069ad"), strict=True)
+    ),
+    "dark": dict(zip(_ROLES, ("#f0f6fc", "#9ba4ae", "#747d87", "#262c34", "#62b9f4"), strict=True)),
 }
 """Colours that stand out from GitHub's white and its #0d1117."""
 
