@@ -151,3 +151,8 @@ def test_a_change_of_the_records_changes_the_page(run, rows):
         assert headline(changed) not in FLAT
     changed = moved(("15-Scenes", "hard", 5000), "refinement", 100)
     assert numbers(run, changed) not in FLAT
+
+
+def test_the_picture_of_the_page_is_small():
+    (name,) = re.findall(r'src="(\S+\.png)"', README)
+    assert 10_000 < (TOP / name).stat().st_size <= 120_000

@@ -1,13 +1,17 @@
-"""The figure of README.md: accuracy against words kept, 15-Scenes, hard coding, from 5000 words.
+"""The pictures of README.md.
 
-``python docs/assets/readme_figure.py`` draws it from ``results/`` in light and dark; a test holds
-both files to the records. The text is set in fonts that every system has, because an SVG file
-inside a page loads none.
+``python -m docs.assets.readme_figure`` draws accuracy against words kept (15-Scenes, hard coding,
+from 5000 words) from ``results/``, in light and dark; a test holds both files to the records. The
+text is set in fonts that every system has, because an SVG file inside a page loads none.
+
+``python -m docs.assets.readme_figure demo/recogniser/index.html`` takes the picture of the page
+that ``make demo`` has written.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -120,5 +124,21 @@ def main(folder: Path = FIGURES) -> None:
         (folder / f"readme-{theme}.svg").write_text(draw(means, colours), "utf-8", newline="\n")
 
 
+def take_picture(page: Path) -> None:
+    """Write ``shrink-page.png``: the first screen of a page, twice as large as it is shown."""
+    from playwright.sync_api import sync_playwright
+    from tests.browser.chromium import find_chromium
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find_chromium())
+        opened = chromium.new_page(viewport={"width": 1120, "height": 720})
+        opened.goto(page.resolve().as_uri())
+        opened.screenshot(path=FIGURES / "shrink-page.png")
+        chromium.close()
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        take_picture(Path(sys.argv[1]))
+    else:
+        main()

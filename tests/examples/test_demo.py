@@ -53,8 +53,9 @@ def test_a_digit_is_dark_ink_on_white_and_can_be_read_in_the_terminal():
     assert [len(row) for row in rows] == [16] * 8
     assert rows[3][8:10].isspace()
     assert rows[0][:2].isspace()
-    assert "++" in rows[3][:8]
-    assert "+" in rows[3][10:]
+    assert not rows[3][:8].isspace()
+    assert not rows[3][10:].isspace()
+    assert "##" in demo.draw(digit)
 
 
 def test_the_case_is_made_at_a_tenth_of_the_words_with_refinement_among_the_methods():
