@@ -50,13 +50,16 @@ def write_images(learned: Path, aside: Path) -> dict[Path, NDArray[np.float64]]:
     digits = load_digits()
     n_written = dict.fromkeys(range(10), 0)
     left = {}
-    for number, (digit, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    # At random: neighbours in the list are by the same hand.
+    for number in np.random.default_rng(0).permutation(len(digits.images)):
+        digit, label = digits.images[number], digits.target[number]
         n_written[label] += 1
-        folder = (learned if n_written[label] <= LEARNED else aside) / str(label)
+        is_left = n_written[label] > LEARNED
+        folder = (aside if is_left else learned) / str(label)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{number:04}.png"
         cv2.imwrite(str(path), enlarge(digit))
-        if n_written[label] > LEARNED:
+        if is_left:
             left[path] = digit
     return left
 
@@ -85,9 +88,9 @@ def main(folder: Path = Path("demo")) -> None:
     )
     run("shrink", learned, "--keep", KEPT, "-o", recogniser)
 
-    picture = min(left, key=lambda path: path.name)
-    print(f"\nA digit that was put aside, {picture.as_posix()}:\n{draw(left[picture])}")
-    run("predict", recogniser, picture)
+    image = next(iter(left))
+    print(f"\nA digit that was put aside, {image.as_posix()}:\n{draw(left[image])}")
+    run("predict", recogniser, image)
 
     small = bs.Recogniser.load(recogniser)
     found = small.predict(list(left)) == [path.parent.name for path in left]

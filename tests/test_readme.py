@@ -153,6 +153,6 @@ def test_a_change_of_the_records_changes_the_page(run, rows):
     assert numbers(run, changed) not in FLAT
 
 
-def test_the_picture_of_the_page_is_small():
+def test_the_screenshot_is_small():
     (name,) = re.findall(r'src="(\S+\.png)"', README)
     assert 10_000 < (TOP / name).stat().st_size <= 120_000

@@ -1,10 +1,10 @@
-"""The pictures of README.md.
+"""The figures of README.md.
 
 ``python -m docs.assets.readme_figure`` draws accuracy against words kept (15-Scenes, hard coding,
 from 5000 words) from ``results/``, in light and dark; a test holds both files to the records. The
 text is set in fonts that every system has, because an SVG file inside a page loads none.
 
-``python -m docs.assets.readme_figure demo/recogniser/index.html`` takes the picture of the page
+``python -m docs.assets.readme_figure demo/recogniser/index.html`` takes a screenshot of the page
 that ``make demo`` has written.
 """
 
@@ -124,7 +124,7 @@ def main(folder: Path = FIGURES) -> None:
         (folder / f"readme-{theme}.svg").write_text(draw(means, colours), "utf-8", newline="\n")
 
 
-def take_picture(page: Path) -> None:
+def take_screenshot(page: Path) -> None:
     """Write ``shrink-page.png``: the first screen of a page, twice as large as it is shown."""
     from playwright.sync_api import sync_playwright
     from tests.browser.chromium import find_chromium
@@ -139,6 +139,6 @@ def take_picture(page: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        take_picture(Path(sys.argv[1]))
+        take_screenshot(Path(sys.argv[1]))
     else:
         main()

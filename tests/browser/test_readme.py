@@ -73,8 +73,8 @@ def test_the_first_screen_has_figure_and_number(browser, rendered, screen, dark)
         assert seen.complaints == []
 
 
-def test_every_picture_loads_and_has_a_description(browser, rendered):
+def test_every_image_loads_and_has_a_description(browser, rendered):
     with visit(browser, rendered) as seen:
-        for picture in seen.at("img").all():
-            assert picture.evaluate("one => one.complete && one.naturalWidth > 0")
-            assert len(picture.get_attribute("alt")) > 20
+        for image in seen.at("img").all():
+            assert image.evaluate("one => one.complete && one.naturalWidth > 0")
+            assert len(image.get_attribute("alt")) > 20
