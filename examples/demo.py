@@ -1,12 +1,11 @@
-"""From photographs to a pruned codebook and a page about it, with the commands that a user types.
+"""From handwritten digits to a small recogniser, with the commands that a user types.
 
-The images are those that scikit-image ships, so nothing is downloaded. Each becomes one class: a
-grid of tiles that do not overlap is cut out of it, so whichever tiles a split puts into the
-codebook's part, the training part and the test part, they come from disjoint regions and share no
-pixel. To tell the classes apart is then to recognise brick, grass or a motorcycle from other parts
-of the same scene.
+The images are the 1,797 digits that scikit-learn ships, so nothing is downloaded. Each is enlarged
+from 8 × 8 to 64 × 64 pixels. ``bowsaw shrink`` learns from some of them; the others are put aside,
+so that its estimate can be compared with images that it has never seen. ``bowsaw compare`` then
+measures several methods on those others.
 
-Run it with ``make demo``; everything it makes lies in ``demo/``.
+Run it with ``make demo``; everything it makes is in ``demo/``.
 """
 
 from __future__ import annotations
@@ -16,72 +15,53 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 import bowsaw as bs
 
-SIDE = 80
-"""Side of a tile in pixels: 81 patches of dense SIFT."""
-
-GRID = 6
-"""At most this many rows and columns of tiles are cut out of a image."""
-
-CLASSES = {
-    "astronaut": "astronaut.png",
-    "brick": "brick.png",
-    "coffee": "coffee.png",
-    "galaxies": "hubble_deep_field.jpg",
-    "grass": "grass.png",
-    "gravel": "gravel.png",
-    "moon": "moon.png",
-    "motorcycle": "motorcycle_left.png",
-    "photographer": "camera.png",
-    "tissue": "ihc.png",
-}
-
-WORDS, KEPT = "200", "20"
-STEPS = ("--steps", "100")
-"""Words move at most so often; a third of what is usual, so that the demo stays short."""
-SIZES, SPLITS = "10,20,50,100", "2"
-METHODS = "annealing,paper,presence,bottleneck,random,kmeans"
-"""What is compared: the methods whose choice takes seconds, so that the demo stays short."""
-
-CODEBOOK, TRAIN = "10", "10"
-"""Tiles per class whose descriptors become words, and that the classifier learns from."""
+SIDE = 64
+"""Side of an image in pixels: 49 patches of dense SIFT."""
+LEARNED = 42
+"""Images per class that the recogniser learns from; about 140 per class are put aside."""
+KEPT = "50"
+WORDS, SIZES, SPLIT, SPLITS = "500", "10,20,50", "20/20/rest", "5"
+METHODS = "refinement,annealing,kmeans,random"
+SHADES = " .-+#"
 
 
-def cut(image: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-    """Cut disjoint tiles out of the middle of a image, row by row."""
-    rows, columns = (min(GRID, size // SIDE) for size in image.shape[:2])
-    top = (image.shape[0] - rows * SIDE) // 2
-    left = (image.shape[1] - columns * SIDE) // 2
-    return [
-        image[y : y + SIDE, x : x + SIDE]
-        for y in range(top, top + rows * SIDE, SIDE)
-        for x in range(left, left + columns * SIDE, SIDE)
-    ]
+def enlarge(digit: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Return a digit of 8 × 8 values from 0 to 16 as dark ink on white paper."""
+    ink = cv2.resize(digit, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) / 16
+    return np.round(255 * (1 - np.clip(ink, 0, 1))).astype(np.uint8)
 
 
-def write_images(folder: Path) -> int:
-    """Write the tiles as one folder per class; return how many there are."""
-    n_tiles = 0
-    for name, file_name in CLASSES.items():
-        (folder / name).mkdir(parents=True)
-        with as_file(files("skimage") / "data" / file_name) as source:
-            image = cv2.imread(str(source))
-        if image is None:
-            raise SystemExit(
-                f"the installed scikit-image has no readable {file_name}; run make demo"
-            )
-        for i, tile in enumerate(cut(image)):
-            cv2.imwrite(str(folder / name / f"{i:02}.png"), tile)
-            n_tiles += 1
-    return n_tiles
+def draw(digit: NDArray[np.float64]) -> str:
+    """Return a digit as eight lines of text."""
+    return "\n".join("  " + "".join(2 * SHADES[int(ink + 2) // 4] for ink in row) for row in digit)
+
+
+def write_images(learned: Path, aside: Path) -> dict[Path, NDArray[np.float64]]:
+    """Write one folder per class in both folders; return the digits that were put aside."""
+    digits = load_digits()
+    n_written = dict.fromkeys(range(10), 0)
+    left = {}
+    # At random: neighbours in the list are by the same hand.
+    for number in np.random.default_rng(0).permutation(len(digits.images)):
+        digit, label = digits.images[number], digits.target[number]
+        n_written[label] += 1
+        is_left = n_written[label] > LEARNED
+        folder = (aside if is_left else learned) / str(label)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{number:04}.png"
+        cv2.imwrite(str(path), enlarge(digit))
+        if is_left:
+            left[path] = digit
+    return left
 
 
 def run(*arguments: str | Path) -> None:
@@ -93,70 +73,46 @@ def run(*arguments: str | Path) -> None:
         raise SystemExit(finished.returncode)
 
 
-def size_of(path: Path) -> str:
-    """Return what a file, or all files of a folder, take on disk."""
-    parts = path.rglob("*") if path.is_dir() else [path]
-    return f"{sum(part.stat().st_size for part in parts if part.is_file()) / 1000:,.0f} kB"
-
-
 def main(folder: Path = Path("demo")) -> None:
-    """Cut, extract, train, encode, evaluate, prune, compare, and say what was found and where."""
+    """Write the images, shrink, predict, compare, and report what was found and where."""
     begin = time.perf_counter()
-    images, store = folder / "images", folder / "images.store"
-    book, histograms = folder / "book.safetensors", folder / "histograms.npz"
-    small, result = folder / "small.safetensors", folder / "evaluation"
-    large_alone, small_alone = folder / "evaluation-large", folder / "evaluation-small"
-    comparison = folder / "run"
-    for old in (images, store, result, large_alone, small_alone, comparison):
+    learned, aside = folder / "digits", folder / "aside"
+    recogniser, comparison = folder / "recogniser", folder / "run"
+    for old in (learned, aside, recogniser, comparison):
         shutil.rmtree(old, ignore_errors=True)
-    for old in (book, histograms, small):
-        old.unlink(missing_ok=True)
 
-    n_tiles = write_images(images)
+    left = write_images(learned, aside)
     print(
-        f"{n_tiles} tiles of {SIDE} × {SIDE} pixels from {len(CLASSES)} photographs are in "
-        f"{images.as_posix()}/, one folder per class; no two share a pixel."
+        f"{10 * LEARNED} handwritten digits are in {learned.as_posix()}/, one folder per class; "
+        f"{len(left):,} more are put aside in {aside.as_posix()}/."
     )
-    parts = ("--train-codebook", CODEBOOK, "--train", TRAIN, "--seed", "0")
-    run("extract", images, "-o", store)
-    run("train", store, "--words", WORDS, "--part", "codebook", *parts, "-o", book)
-    run("encode", book, store, "-o", histograms)
-    run("inspect", book)
-    run("evaluate", store, "--words", WORDS, *parts, "--splits", "5", "-o", result)
-    run("prune", book, store, "--part", "train", *parts, "--keep", KEPT, *STEPS, "-o", small)
-    for words, output in ((book, large_alone), (small, small_alone)):
-        run("evaluate", store, "--codebook", words, *parts, "--splits", "1", "-o", output)
-    asked = ("--words", WORDS, "--sizes", SIZES, "--methods", METHODS, "--splits", SPLITS)
-    run("compare", images, *asked, *parts, "-o", comparison)
+    run("shrink", learned, "--keep", KEPT, "-o", recogniser)
 
-    run_of = {name: bs.read_run(name) for name in (result, large_alone, small_alone)}
-    found, large, pruned = (run.accuracies("sqrt") for run in run_of.values())
-    (about,) = run_of[result].about["sets"].values()
-    margin = run_of[result].table()[0]["margin"]
-    seconds = time.perf_counter() - begin
+    image = next(iter(left))
+    print(f"\nA digit that was put aside, {image.as_posix()}:\n{draw(left[image])}")
+    run("predict", recogniser, image)
+
+    small = bs.Recogniser.load(recogniser)
+    found = small.predict(list(left)) == [path.parent.name for path in left]
     print(
-        f"\nFound in {seconds:.0f} s: {found.mean():.1%} of the test tiles "
-        f"are recognised, ± {margin:.1%} (95 % interval, {len(found)} splits).\n"
-        f"(Mean per-class accuracy, square-rooted histograms of {WORDS} words; guessing would get "
-        f"{1 / len(about['classes']):.0%}.)\n"
-        f"Pruned to {KEPT} words, which code alone: {pruned.mean():.1%} of the first split's "
-        f"test tiles, where all {WORDS} get {large.mean():.1%}.\n"
-        "The files:"
+        f"\nOf all {len(left):,} digits put aside, {found.mean():.3f} are recognised; the estimate "
+        f"of shrink was {small.score_:.3f} ± {small.score_margin_:.3f}."
     )
+
+    print(f"\nHow do other methods do? {SPLITS} random splits of the digits put aside:")
+    asked = ("--words", WORDS, "--sizes", SIZES, "--methods", METHODS)
+    run("compare", aside, *asked, "--split", SPLIT, "--splits", SPLITS, "-o", comparison)
+
+    study = Path(__file__).resolve().parents[1] / "results" / "index.html"
+    print(f"\nDone in {time.perf_counter() - begin:.0f} s. Open in a browser, or use:")
     for path, what in (
-        (images, f"{n_tiles} tiles, one folder per class"),
-        (store, f"{about['n_descriptors']} descriptors of {about['n_dims']} numbers"),
-        (book, f"{WORDS} words learned from {CODEBOOK} tiles per class"),
-        (small, f"{KEPT} words, pruned by the labels of {TRAIN} other tiles per class"),
-        (histograms, "one row per tile, one column per word"),
-        (result, "every split: accuracy, confusion matrix, settings, and a page"),
-        (comparison, "six ways to prune at four sizes: records and page"),
+        (recogniser / "index.html", "the page of the recogniser"),
+        (recogniser, "the recogniser: words, classifier and ONNX graph"),
+        (comparison / "index.html", "the methods side by side"),
+        (study, "the methods on two benchmarks of photographs, from 5000 words"),
     ):
-        print(f"  {path.as_posix():<24} {size_of(path):>8}  {what}")
-    print(
-        "\nHow small can the codebook be, and what does it cost? Open this page in a browser:\n"
-        f"  {(comparison / 'index.html').as_posix()}"
-    )
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        print(f"  {shown.as_posix():<28} {what}")
 
 
 if __name__ == "__main__":
