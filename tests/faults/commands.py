@@ -9,8 +9,8 @@ from typing import NamedTuple
 SPLIT = ("--split", "4/5/rest")
 READERS = {"predict", "whatif", "inspect", "completion"}
 """The commands that write nothing."""
-ELSEWHERE = {"split", "shrink"}
-"""Tested in tests/store (a small file of a store), tests/test_recogniser.py and test_shrink.py."""
+ELSEWHERE = {"split"}
+"""Tested in tests/store: a small file of a store."""
 
 
 class Given(NamedTuple):
@@ -47,6 +47,9 @@ _PRUNE = "prune BOOK STORE -o out.safetensors"
 _COMPARE = "--words 6 --sizes 3 --methods coverage,random --splits 2 -o out"
 _SOFT, _OTHER = "--coding soft", "--sharpness 20"
 COMMANDS = {
+    "shrink": Command(
+        "shrink IMAGES --keep 3 --words 8 --method random --folds 2 -o out", "out", "--seed 1"
+    ),
     "extract": Command("extract IMAGES SPLIT -o out.store", "out.store", "--patch-step 16"),
     "train": Command(
         "train STORE --words 12 --tol 0 --max-iter 8 -o out.safetensors",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
-from bowsaw.cli.compare import MAX_WORKERS
+from bowsaw.cli.compare import MAX_WORKERS, Watcher
 from bowsaw.cli.extract import add_dense_sift, dense_sift_of, report_set_aside
-from bowsaw.comparison.compare import Step
 from bowsaw.formatting import format_seconds
 from bowsaw.parallel import effective_jobs
-from bowsaw.progress import Progress
+from bowsaw.progress import live_display
 from bowsaw.recogniser import ALONE, N_FOLDS, ONNX, PAGE, shrink
 from bowsaw.store import Store
 
@@ -46,7 +46,15 @@ def run(command: Command) -> None:
     options, begin = command.options, time.perf_counter()
     coding = opt.coding_of(options)
     folder = Path(options.output)
-    with _Cells(command) as cells:
+    watcher = Watcher(command)
+    with ExitStack() as shown:
+
+        def begin_stage(name: str) -> None:
+            shown.close()
+            command.note(f"{name} …")
+            if name.startswith("measuring"):
+                shown.enter_context(live_display(watcher.live))
+
         made = shrink(
             options.images,
             options.keep,
@@ -63,8 +71,8 @@ def run(command: Command) -> None:
             overwrite=options.overwrite,
             verbose=not command.quiet,
             command=shlex.join(["bowsaw", *options.typed]),
-            on_stage=cells.stage,
-            on_cell=cells,
+            on_stage=begin_stage,
+            on_cell=watcher,
             **coding,
         )
     for place in (folder / "work").glob("*.store"):
@@ -79,32 +87,3 @@ def run(command: Command) -> None:
             ("took", f"{format_seconds(time.perf_counter() - begin)}; {folder / 'work'} may go"),
         ]
     )
-
-
-class _Cells:
-    """Shows the stages, and a bar of the measurements."""
-
-    def __init__(self, command: Command) -> None:
-        self._command = command
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> _Cells:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__()
-            self._bar = None
-
-    def stage(self, name: str) -> None:
-        """Begin a stage."""
-        self.__exit__()
-        self._command.note(f"{name} …")
-
-    def __call__(self, step: Step) -> None:
-        """Count one more measurement."""
-        if self._bar is None:
-            show = not self._command.quiet
-            self._bar = Progress("measuring", step.n_cells, show=show).__enter__()
-            self._bar.step(step.n_done - 1)
-        self._bar.step()
