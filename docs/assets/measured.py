@@ -18,13 +18,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from bowsaw.comparison import read_run
 from bowsaw.comparison.methods import METHODS
 from bowsaw.evaluation.significance import RULE
 from bowsaw.formatting import format_bytes
+from bowsaw.report.summary import panels_of
 from reproduction.claims import Verdict, verdicts
 
 TOP = Path(__file__).resolve().parents[2]
@@ -134,9 +135,9 @@ def mean_accuracy(key: Key) -> float:
 
 
 def code_ms(key: Key) -> float:
-    """Return the median time to code an image, over the splits."""
-    times = _by_key(cells(), lambda cell: cell["costs"]["code_ms"])
-    return median(times[key].values())
+    """Return the time to code an image with as many words, as on the page of the results."""
+    panels = panels_of({}, cells())
+    return next(p.code_ms[key[4]] for p in panels if p.key == key[:3])
 
 
 def _mean(records: Accuracies, key: Key) -> str:
