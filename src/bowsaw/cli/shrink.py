@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from bowsaw.cli import options as opt
@@ -87,24 +88,25 @@ class _Cells:
     def __init__(self, command: Command) -> None:
         self._command = command
         self._bar: Progress | None = None
+        self._shown = ExitStack()
 
     def __enter__(self) -> _Cells:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__()
-            self._bar = None
+        self._bar = None
+        self._shown.close()
 
     def stage(self, name: str) -> None:
         """Begin a stage."""
         self.__exit__()
         self._command.note(f"{name} …")
+        self._shown.enter_context(Progress(name, show=not self._command.quiet))
 
     def __call__(self, step: Step) -> None:
         """Count one more measurement."""
         if self._bar is None:
-            show = not self._command.quiet
-            self._bar = Progress("measuring", step.n_cells, show=show).__enter__()
-            self._bar.step(step.n_done - 1)
+            bar = Progress("measuring", step.n_cells, show=not self._command.quiet)
+            self._bar = self._shown.enter_context(bar)
+            self._bar.begin_at(step.n_done - 1)
         self._bar.step()
