@@ -735,8 +735,8 @@ def _check_classes(counts: NDArray[np.int64], classes: Sequence[str], what: str)
     """Refuse a folder that no recogniser can be learned and tested from."""
     if len(classes) < 2:
         raise DataError(
-            f"the folder has {what} of 1 class ({classes[0]!r}), and a recogniser tells at least 2 "
-            "apart. Add a folder of images per further class."
+            f"the folder has {what} of 1 class ({classes[0]!r}), and a recogniser needs at least "
+            "2 classes. Add a folder of images per further class."
         )
     if counts.min() < MIN_IMAGES:
         raise DataError(
