@@ -77,3 +77,16 @@ def test_make_targets_exist(path):
 def test_links_lead_somewhere(path):
     links = re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text("utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_files_that_contributors_touch_exist():
+    rows = re.findall(
+        r"^\| (`[^|]+`) \| (.*) \|$", (TOP / "CONTRIBUTING.md").read_text("utf-8"), re.M
+    )
+    assert len(rows) > 20
+    for files, what in rows:
+        paths = [TOP / name for name in re.findall(r"`([^`]+)`", files) if "NAME" not in name]
+        assert all(path.is_file() for path in paths), files
+        texts = [path.read_text("utf-8") for path in paths]
+        for name in re.findall(r"`(_?[A-Z][A-Z_]+)`", what) if texts else ():
+            assert any(re.search(rf"^{name}\b", text, re.M) for text in texts), (files, name)

@@ -28,6 +28,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.fetched: list[str] = []
         self.words: list[str] = []
+        self.is_source = False
         self.feed(path.read_text("utf-8"))
         self.text = " ".join(" ".join(self.words).split())
 
@@ -41,9 +42,14 @@ class Page(HTMLParser):
             self.fetched.append(given.get("href", ""))
         if "src" in given:
             self.fetched.append(given["src"])
+        self.is_source |= given.get("class") == "mkdocstrings-source"
+
+    def handle_endtag(self, tag):
+        self.is_source &= tag != "details"
 
     def handle_data(self, data):
-        self.words.append(data)
+        if not self.is_source:
+            self.words.append(data)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ PATTERNS = {
         r"machine|point|round|byte|node)\b"
     ),
     "write 0.719, not .719": r"(?<![\w.)\]\"'%}/…:\*-])\.\d+(?![\w.%])",
-    "write image": r"\bpictures?\b",
+    "write image": r"(?<![</])\bpictures?\b",
     "no old names": (
         r"\b(disk_full_is_clear|leaves_traces|let_go|warmth|in_=|Known\(|Trail\b|TrailFile|"
         r"Painter|Ledger|Bench\(|Gathering)\b"

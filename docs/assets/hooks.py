@@ -28,6 +28,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from bowsaw import errors
 from bowsaw.cli.main import COMMANDS, parser
@@ -357,4 +360,20 @@ def _with_addresses(html: str) -> str:
         return f'<details class="mkdocstrings-source" data-search-exclude id="{name}--source">'
 
     pattern = r'<h[2-6] id="([\w.]+)"|<details class="mkdocstrings-source">'
-    return re.sub(pattern, addressed, html)
+    html = re.sub(pattern, addressed, html)
+    # mkdocstrings shows the source of __init__; a class without one has no source yet.
+    for name in re.findall(r'<h2 id="(bowsaw[\w.]+)"', html):
+        if f'id="{name}--source"' not in html:
+            html = re.sub(rf'(<h2 id="{name}".*?</h2>)', rf"\1{_folded(name)}", html, flags=re.S)
+    return html
+
+
+def _folded(name: str) -> str:
+    thing = pkgutil.resolve_name(name)
+    code = highlight(inspect.getsource(thing), PythonLexer(), HtmlFormatter(cssclass="highlight"))
+    path = f"src/{thing.__module__.replace('.', '/')}.py"
+    folded = (
+        f'<details class="mkdocstrings-source" data-search-exclude id="{name}--source">'
+        f"<summary>Source code in <code>{path}</code></summary>{code}</details>"
+    )
+    return folded.replace("\\", "\\\\")

@@ -207,11 +207,11 @@ def _overview() -> Iterator[str]:
         else:
             codes_with = "pruned" if name.endswith("-recoded") else "full"
             summary = SUMMARIES[name]
-        rows.append([f"[`{name}`]({PAGES[name]})", summary, codes_with, *means])
+        rows.append([f"[`{name}`]({PAGES[name]})", *means, codes_with, summary])
     full = _mean(records, (*OVERVIEW, "full", 1000))
-    rows.append(["`full`", METHODS["full"].summary, "full", f"{full} (1000 words)", "", ""])
+    rows.append(["`full`", f"{full} (all 1000)", "", "", "full", METHODS["full"].summary])
     yield from _table(
-        ["method", "what it does", "codes with", *(f"{s} words" for s in SIZES)], rows
+        ["method", *(f"{s} words" for s in SIZES), "codes with", "what it does"], rows
     )
     means = ", ".join(_mean(records, (*OTHER_SPLITS, "random", size)) for size in SIZES)
     full = _mean(records, (*OTHER_SPLITS, "full", 1000))

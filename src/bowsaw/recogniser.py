@@ -736,7 +736,7 @@ def _check_classes(counts: NDArray[np.int64], classes: Sequence[str], what: str)
     if len(classes) < 2:
         raise DataError(
             f"the folder has {what} of 1 class ({classes[0]!r}), and a recogniser needs at least "
-            "2. Add a folder of images per further class."
+            "2 classes. Add a folder of images per further class."
         )
     if counts.min() < MIN_IMAGES:
         raise DataError(
