@@ -26,10 +26,10 @@ import bowsaw as bs
 
 SIDE = 64
 """Side of an image in pixels: 49 patches of dense SIFT."""
-LEARNED = 42
-"""Images per class that the recogniser learns from; about 140 per class are put aside."""
+LEARNED = 60
+"""Images per class that the recogniser learns from; about 120 per class are put aside."""
 KEPT = "50"
-WORDS, SIZES, SPLIT, SPLITS = "500", "10,20,50", "20/20/rest", "5"
+WORDS, SIZES, SPLIT, SPLITS = "500", "10,50", "20/20/rest", "5"
 METHODS = "refinement,annealing,kmeans,random"
 SHADES = " .-+#"
 
