@@ -88,7 +88,7 @@ def main(folder: Path = Path("demo")) -> None:
     )
     run("shrink", learned, "--keep", KEPT, "-o", recogniser)
 
-    image = next(iter(left))
+    image = min(left, key=lambda path: path.name)
     print(f"\nA digit that was put aside, {image.as_posix()}:\n{draw(left[image])}")
     run("predict", recogniser, image)
 

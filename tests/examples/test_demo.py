@@ -69,4 +69,4 @@ def test_the_case_is_made_at_a_tenth_of_the_words_with_refinement_among_the_meth
 
 def test_help_states_the_time():
     (line,) = re.findall(r"^demo:.*## (.*)$", (TOP / "Makefile").read_text("utf-8"), re.M)
-    assert re.search(r"\d+ s on 2 cores", line)
+    assert re.search(r"\d+ (minutes|s) on 2 cores", line)
