@@ -33,7 +33,7 @@ help: ## show this list
 	@echo "Targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.demo-is-installed ## handwritten digits to a recogniser of 50 words and its page: 100 s on 2 cores, once installed
+demo: $(VENV)/.demo-is-installed ## handwritten digits to a recogniser of 50 words and its page; 2 minutes on 2 cores, once installed
 	@$(RUN) examples/demo.py
 
 test: lint ## lint, then the tests of every feature; at most 4 minutes

@@ -26,10 +26,10 @@ import bowsaw as bs
 
 SIDE = 64
 """Side of an image in pixels: 49 patches of dense SIFT."""
-LEARNED = 42
-"""Images per class that the recogniser learns from; about 140 per class are put aside."""
+LEARNED = 60
+"""Images per class that the recogniser learns from; about 120 per class are put aside."""
 KEPT = "50"
-WORDS, SIZES, SPLIT, SPLITS = "500", "10,20,50", "20/20/rest", "5"
+WORDS, SIZES, SPLIT, SPLITS = "500", "10,50", "20/20/rest", "5"
 METHODS = "refinement,annealing,kmeans,random"
 SHADES = " .-+#"
 
@@ -88,7 +88,7 @@ def main(folder: Path = Path("demo")) -> None:
     )
     run("shrink", learned, "--keep", KEPT, "-o", recogniser)
 
-    image = next(iter(left))
+    image = min(left, key=lambda path: path.name)
     print(f"\nA digit that was put aside, {image.as_posix()}:\n{draw(left[image])}")
     run("predict", recogniser, image)
 
