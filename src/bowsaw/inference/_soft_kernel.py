@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from bowsaw.inference._arrays import AnyArray, Float32, Float64, Int64, UInt16
+from bowsaw._arrays import AnyArray, Float32, Float64, Int64, UInt16
 
 N_OCTAVES = 63
 """The smallest weight in 16 bits is 2 to the minus this."""
