@@ -71,14 +71,8 @@ def weigh(products: Float32, half_norms: Float32, factor: float, total: Float32)
     whole = n_words - n_words % 4
     # Four words at a time: the running best is read and written once for all of them.
     for j in range(0, whole, 4):
-        r0 = products[j]
-        r1 = products[j + 1]
-        r2 = products[j + 2]
-        r3 = products[j + 3]
-        h0 = half_norms[j]
-        h1 = half_norms[j + 1]
-        h2 = half_norms[j + 2]
-        h3 = half_norms[j + 3]
+        r0, r1, r2, r3 = products[j], products[j + 1], products[j + 2], products[j + 3]
+        h0, h1, h2, h3 = half_norms[j], half_norms[j + 1], half_norms[j + 2], half_norms[j + 3]
         for i in range(n_rows):
             b = best[i]
             v = r0[i] - h0

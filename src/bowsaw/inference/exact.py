@@ -154,8 +154,7 @@ class ExactState(HistogramState):
 
     @property
     def _corpus(self) -> _far_kernel.Corpus:
-        search = self._search
-        return _far_kernel.Corpus(self._values, search.centre, search.exact_words)
+        return _far_kernel.Corpus(self._values, self._search.centre, self._search.exact_words)
 
     def _begin(self) -> None:
         self._far_blocks, self._recent = None, []
@@ -328,9 +327,7 @@ class ExactState(HistogramState):
 
 def _n_entries(index: Index, words: Positions) -> Int64:
     """Return the number of entries of these words in each segment, ``(n_segments,)``."""
-    starts = index.starts
-    found: Int64 = (starts[:, 2 * words + 2] - starts[:, 2 * words]).sum(axis=1)
-    return found
+    return np.sum(index.starts[:, 2 * words + 2] - index.starts[:, 2 * words], axis=1)
 
 
 def inverted(lists: AnyArray, offsets: Int64, n_words: int, n_jobs: int | None) -> Index:

@@ -39,16 +39,14 @@ _SLACK, _EXP2_ERROR, _BLOCK_ROWS = 1.001, 2e-7, 4096
 def sum_error(n_terms: Int64 | int, unit: float = UNIT) -> Float64:
     """Return γ(n): the relative error of n roundings, for numbers that are not negative."""
     rounded = np.minimum(np.asarray(n_terms) * unit, 0.25)
-    out: Float64 = rounded / (1 - 2 * rounded)
-    return out
+    return np.asarray(rounded / (1 - 2 * rounded))
 
 
 def code_error(log_error: Float64, cut: float = 0.0) -> Float64:
     """Return the L1 error of codes by that of log weights and the share of the total cut off."""
     with np.errstate(over="ignore"):
         moved = 2 * np.tanh(log_error / 2) + 2 * cut * np.exp(np.minimum(log_error, 700.0))
-    out: Float64 = np.minimum(moved, 2.0)
-    return out
+    return np.minimum(moved, 2.0)
 
 
 def score_log_error(
@@ -60,8 +58,7 @@ def score_log_error(
     """
     score = sum_error(n_dims + 6) * (norms + largest) * largest + (n_dims + 6) * search.SMALLEST
     exponent = 4 * UNIT * octaves * np.log(2.0) + _EXP2_ERROR
-    out: Float64 = _SLACK * factor * score + exponent
-    return out
+    return np.asarray(_SLACK * factor * score + exponent)
 
 
 def direct_log_error(norms: Float64, largest: float, n_dims: int, factor: float) -> Float64:
@@ -69,10 +66,8 @@ def direct_log_error(norms: Float64, largest: float, n_dims: int, factor: float)
 
     Two roundings per dimension of (norm + largest)², the sum, two of the exponent, the exponential.
     """
-    out: Float64 = (
-        _SLACK * factor / 2 * (norms + largest) ** 2 * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64
-    )
-    return out
+    squares = _SLACK * factor / 2 * (norms + largest) ** 2
+    return np.asarray(squares * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64)
 
 
 def bag_means(values: Float64, offsets: Int64) -> Float64:
@@ -96,5 +91,4 @@ def recoding_error(bags: Bags, words: Float32, sharpness: float) -> Float64:
         log_error = score_log_error(norms, scores.largest, bags.n_dims, factor, CODING_OCTAVES)
         errors[start:stop] = code_error(log_error, cut)
     sums = sum_error(len(words) + CODING_ROWS + 4) * (bags.counts > 0)
-    out: Float64 = np.minimum(bag_means(errors, bags.offsets) + sums, 2.0)
-    return out
+    return np.minimum(bag_means(errors, bags.offsets) + sums, 2.0)

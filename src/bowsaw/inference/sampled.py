@@ -325,8 +325,7 @@ def residual_covariance(codebook: Codebook, bags: Bags | None, n_jobs: int | Non
     step = max(1, -(-n_all // MOST_RESIDUALS))
     blocks = [residuals[::step] for residuals in _residuals(codebook, bags, n_jobs)]
     _check_spread(sum(float((block**2).sum()) for block in blocks))
-    shrunk: Float64 = ledoit_wolf(np.concatenate(blocks), assume_centered=True)[0]
-    return shrunk
+    return np.asarray(ledoit_wolf(np.concatenate(blocks), assume_centered=True)[0])
 
 
 def _check_spread(total: float) -> None:

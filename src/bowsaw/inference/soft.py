@@ -287,8 +287,7 @@ class SoftState(HistogramState):
         sums = rounding.sum_error(np.minimum(counts, kernel.SEGMENT) + 5, unit)
         again = recoded * rounding.sum_error(self.n_kept + 5, unit)
         total = self._code_error + sums + self._wide * _DRIFT + again
-        out: Float64 = np.minimum(total, 2.0) * (counts > 0)
-        return out
+        return np.asarray(np.minimum(total, 2.0) * (counts > 0))
 
     def recoding_error(self, chosen: Bags) -> Float64:
         """Return a bound of the rounding error of ``recode`` itself, ``(n_bags,)``."""

@@ -134,5 +134,4 @@ def cell_shares(points: Float64, word: int, survivors: Int64) -> Float64:
             rays, nearest, begin = rays[goes_on], following[goes_on], stop[goes_on]
     if not masses.sum() > 0:
         raise ParameterError("sigma is too large: the cells have no mass. Give a smaller sigma.")
-    shares: Float64 = masses / masses.sum()
-    return shares
+    return np.asarray(masses / masses.sum())

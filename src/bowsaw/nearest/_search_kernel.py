@@ -97,18 +97,10 @@ def scan_best_two(
     n_words, n_rows = scores.shape
     whole = n_words - n_words % 4
     for j in range(0, whole, 4):
-        s0 = scores[j]
-        s1 = scores[j + 1]
-        s2 = scores[j + 2]
-        s3 = scores[j + 3]
-        h0 = half_norms[j]
-        h1 = half_norms[j + 1]
-        h2 = half_norms[j + 2]
-        h3 = half_norms[j + 3]
-        k0 = np.int32(first_word + j)
-        k1 = np.int32(first_word + j + 1)
-        k2 = np.int32(first_word + j + 2)
-        k3 = np.int32(first_word + j + 3)
+        s0, s1, s2, s3 = scores[j], scores[j + 1], scores[j + 2], scores[j + 3]
+        h0, h1, h2, h3 = half_norms[j], half_norms[j + 1], half_norms[j + 2], half_norms[j + 3]
+        k0, k1 = np.int32(first_word + j), np.int32(first_word + j + 1)
+        k2, k3 = np.int32(first_word + j + 2), np.int32(first_word + j + 3)
         for i in range(n_rows):
             m = best[i]
             s = second[i]

@@ -3,15 +3,14 @@
 **The problem.** Hard coding and k-means need, for every descriptor x, the word c that minimises
 ‖x − c‖². With both centred on the mean word, it is the word with the largest score x·c − ‖c‖²/2.
 
-**The method.** Products of blocks of descriptors with tiles of words by BLAS in float32, one thread
-per block, each tile scanned while it is still in the cache.
+Blocks of descriptors are multiplied with tiles of words by BLAS in float32, one thread per block,
+and each tile is scanned while it is still in the cache.
 
 **Skipping.** Most words can be ruled out without their full score. Let P be the first p principal
 directions of the words and r(x) the norm of what P leaves of x. By Cauchy and Schwarz
-x·c ≤ Px·Pc + r(x) r(c), a product of p + 1 dimensions instead of n_dims. The word with the best
-bound is scored in full, then only those words whose bound reaches the best score so far. On dense
-SIFT with 5000 words a bound of 48 dimensions leaves about one word in a thousand. Where the words
-have no such directions, or are few, all scores are computed.
+x·c ≤ Px·Pc + r(x) r(c), a product of p + 1 dimensions instead of n_dims. Only words whose bound
+reaches the best score so far are scored in full: on dense SIFT with 5000 words and 48 dimensions,
+one in a thousand. Where words have no such directions, or are few, all scores are computed.
 
 **Invariants.** The answer is the arg-min of Σ_d (x_d − c_d)² summed in float64 in the order of the
 dimensions, the lowest index where sums are equal: the same for any BLAS, block size and number of
@@ -158,11 +157,8 @@ class WordSearch:
         return code
 
     def read(self, bags: Bags, start: int, stop: int) -> Float32:
-        """Return rows of bags, valid until the thread's next call.
-
-        Workers of Dask return freed memory at once and would allocate it again for each block:
-        35,000 page faults for 300 images instead of 1500.
-        """
+        """Return rows of bags, valid until the thread's next call."""
+        # Workers of Dask return freed memory at once: fresh rows take 20 times the page faults.
         rows = self._rows.take(stop - start, bags.n_dims)
         bags.read_into(start, rows)
         return rows
@@ -256,8 +252,7 @@ def centre_of(words: Float32) -> Float32:
 
 def _usual(squares: NDArray[np.floating]) -> Bools:
     """Return which words are not ``FAR``, by their squared distances from a centre."""
-    found: Bools = squares <= FAR**2 * np.float64(np.median(squares))
-    return found
+    return np.asarray(squares <= FAR**2 * np.float64(np.median(squares)))
 
 
 def check_size(what: str, norm: float) -> None:
@@ -275,14 +270,6 @@ def nearest_words(
     """Return the nearest word of every descriptor, ``(n_descriptors,)``.
 
     ``words`` are in the bags' stored units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> bags = Bags(np.array([[0.2], [2.0]]))
-    >>> nearest_words(bags, np.array([[0.0], [1.0]], dtype=np.float32)).tolist()
-    [0, 1]
     """
     codes = np.empty(bags.n_descriptors, dtype=np.int32)
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
