@@ -6,19 +6,13 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from bowsaw._arrays import Float32, Float64, Int32, Int64, UInt32
 from bowsaw.nearest._search_kernel import LOWEST
 
 
 @njit(nogil=True, cache=True)
-def count_codes(
-    codes: NDArray[np.int32],
-    start: int,
-    offsets: NDArray[np.int64],
-    first_bag: int,
-    out: NDArray[np.uint32],
-) -> None:
+def count_codes(codes: Int32, start: int, offsets: Int64, first_bag: int, out: UInt32) -> None:
     """Add 1 to ``out[bag, code]`` for each code; ``codes`` are those of rows ``start`` onwards.
 
     ``first_bag`` is a bag that begins at or before ``start``.
@@ -61,12 +55,7 @@ def _behind(product: Any, half_norm: Any, best: Any) -> Any:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def weigh(
-    products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    factor: float,
-    total: NDArray[np.float32],
-) -> None:
+def weigh(products: Float32, half_norms: Float32, factor: float, total: Float32) -> None:
     """Turn products into weights in place, and write each row's total.
 
     ``products`` is (n_words, n_rows): words down, descriptors across. The weight of word j for row
@@ -82,14 +71,8 @@ def weigh(
     whole = n_words - n_words % 4
     # Four words at a time: the running best is read and written once for all of them.
     for j in range(0, whole, 4):
-        r0 = products[j]
-        r1 = products[j + 1]
-        r2 = products[j + 2]
-        r3 = products[j + 3]
-        h0 = half_norms[j]
-        h1 = half_norms[j + 1]
-        h2 = half_norms[j + 2]
-        h3 = half_norms[j + 3]
+        r0, r1, r2, r3 = products[j], products[j + 1], products[j + 2], products[j + 3]
+        h0, h1, h2, h3 = half_norms[j], half_norms[j + 1], half_norms[j + 2], half_norms[j + 3]
         for i in range(n_rows):
             b = best[i]
             v = r0[i] - h0
@@ -116,12 +99,7 @@ def weigh(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def pool_soft(
-    products: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
-    factor: float,
-    sums: NDArray[np.float64],
-) -> None:
+def pool_soft(products: Float32, half_norms: Float32, factor: float, sums: Float64) -> None:
     """Turn products into soft codes (weights divided by their total), added to ``sums`` by word."""
     n_words, n_rows = products.shape
     total = np.empty(n_rows, np.float32)

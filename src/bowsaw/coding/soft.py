@@ -16,11 +16,11 @@ itself, so its histogram depends neither on the other bags nor on the number of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32, Float64
 from bowsaw.bags import Bags
 from bowsaw.coding._pooling_kernel import pool_soft
 from bowsaw.errors import DataError
@@ -41,9 +41,7 @@ class WordScores:
     centred: minus half the squared distance, up to a constant of the descriptor.
     """
 
-    def __init__(
-        self, words: NDArray[np.float32], centre: NDArray[np.float32] | None = None
-    ) -> None:
+    def __init__(self, words: Float32, centre: Float32 | None = None) -> None:
         # A common shift changes no distance, and small numbers round less.
         self.centre = centre_of(words) if centre is None else centre
         with np.errstate(over="ignore"):
@@ -55,9 +53,7 @@ class WordScores:
         self._most_rows = int(np.clip(BLOCK_BYTES // (4 * len(words)) // 16 * 16, 16, 512))
         self._blocks, self._products = Scratch(), Scratch()
 
-    def blocks(
-        self, rows: NDArray[Any]
-    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    def blocks(self, rows: AnyArray) -> Iterator[tuple[Float32, Float32]]:
         """Yield, for consecutive blocks of rows, the centred block and its products.
 
         The products are ``(n_words, n_rows_of_the_block)``. Both are valid until the next block.
@@ -79,13 +75,13 @@ class WordScores:
 
 def soft_histograms(
     bags: Bags,
-    words: NDArray[np.float32],
+    words: Float32,
     sharpness: float,
     *,
-    out: NDArray[np.float32] | None = None,
+    out: Float32 | None = None,
     n_jobs: int | None = -1,
     verbose: bool = False,
-) -> NDArray[np.float32]:
+) -> Float32:
     """Return the average-pooled soft codes, ``(n_bags, n_words)``; an empty bag's row is 0."""
     check_sharpness(sharpness)
     if out is None:
@@ -121,7 +117,7 @@ def check_sharpness(sharpness: object, remedy: str = "") -> float:
     return check_real(sharpness, "sharpness", 0, open_low=True, remedy=remedy)
 
 
-def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: int) -> float:
+def sharpness_for(bags: Bags, words: Float32, target: float, seed: int) -> float:
     """Return the sharpness at which soft codes have the mean perplexity ``target``.
 
     By bisection on a sample of descriptors, in float64. ``words`` are in the bags' stored units.
@@ -156,19 +152,15 @@ def sharpness_for(bags: Bags, words: NDArray[np.float32], target: float, seed: i
     return float(np.sqrt(low * high))
 
 
-def _squared_distances(
-    rows: NDArray[np.floating], words: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def _squared_distances(rows: NDArray[np.floating], words: NDArray[np.floating]) -> Float64:
     x, c = rows.astype(np.float64), words.astype(np.float64)
     squared = (x**2).sum(axis=1)[:, None] + (c**2).sum(axis=1) - 2 * x @ c.T
-    distances: NDArray[np.float64] = np.maximum(squared, 0)
-    return distances
+    return np.maximum(squared, 0)
 
 
-def _perplexities(distances: NDArray[np.float64], sharpness: float) -> NDArray[np.float64]:
+def _perplexities(distances: Float64, sharpness: float) -> Float64:
     exponents = -sharpness * (distances - distances.min(axis=1, keepdims=True))
     weights = np.exp(exponents)
     total = weights.sum(axis=1)
     entropy = np.log(total) - (weights * exponents).sum(axis=1) / total
-    perplexities: NDArray[np.float64] = np.exp(entropy)
-    return perplexities
+    return np.exp(entropy)

@@ -15,10 +15,8 @@ methods have one p.
 Several comparisons at once need a stricter limit for each: Holm (1979) takes p values in rising
 order, the i-th (from 0) of m times m − i, never less than the one before.
 
-**The rule**, the same wherever bowsaw calls a difference significant (``RULE``, which the page
-prints): a difference is significant where p < 0.05 by the corrected resampled t-test (Nadeau and
-Bengio, 2003), two-sided, on the mean over the sizes, with Holm's correction for the number of
-methods compared. Otherwise the measurements leave open whether there is a difference.
+**The rule**, the same wherever bowsaw calls a difference significant, is ``RULE``, which the page
+prints.
 
 **The interval of an accuracy.** Every accuracy that bowsaw prints has a 95 % interval, mean ± the
 larger of two margins:
@@ -59,11 +57,6 @@ def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]
     """Return the corrected standard error of the mean over splits or folds, the first axis.
 
     ``test_share`` is the number of test images per image that trained, n_test / n_train.
-
-    Examples
-    --------
-    >>> float(corrected_error([0.6, 0.7, 0.8], 0.5).round(4))
-    0.0913
     """
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(np.sqrt(1 / len(found) + test_share) * found.std(axis=0, ddof=1))

@@ -111,7 +111,15 @@ def write_c_header(
     """
     check_choice(words, "words", WORDS)
     check_choice(descriptors, "descriptors", DESCRIPTORS)
-    _check_name(name)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise ParameterError(
+            f"name must be 1 to {_MAX_NAME} lower-case letters, digits and single underscores, "
+            f"beginning with a letter and not ending with an underscore; got {name!r}. Try 'rooms'."
+        )
+    if name in _KEYWORDS:
+        raise ParameterError(
+            f"name must not be a keyword of C or C++; got {name!r}. Try '{name[:20]}_words'."
+        )
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
     parts = [
@@ -217,34 +225,20 @@ def _soft(bow: BagOfWords, book: Codebook) -> str:
 def _classifier(model: LinearModel) -> str:
     weights = (model.weights * model.scale).T.astype(np.float32)
     mapped = "(BOWSAW_REAL)sqrt(histogram[k])" if model.mapping == "sqrt" else "histogram[k]"
-    return "\n".join(
-        [
-            f"#define BOWSAW_N_CLASSES {len(model.classes)}",
-            f"#define BOWSAW_N_MACHINES {len(model.weights)}",
-            "",
-            "static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {@CLASSES@};",
-            "",
-            "static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = "
-            f"{_c_row(_c_numbers(model.intercepts.astype(np.float32)))};",
-            "",
-            "static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {",
-            *(f"{_c_row(_c_numbers(row))}," for row in weights),
-            "};",
-            _template("scores").replace("MAPPED", mapped),
-        ]
-    )
+    intercepts = _c_row(_c_numbers(model.intercepts.astype(np.float32)))
+    rows = "\n".join(f"{_c_row(_c_numbers(row))}," for row in weights)
+    return f"""\
+#define BOWSAW_N_CLASSES {len(model.classes)}
+#define BOWSAW_N_MACHINES {len(model.weights)}
 
+static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {{@CLASSES@}};
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        raise ParameterError(
-            f"name must be 1 to {_MAX_NAME} lower-case letters, digits and single underscores, "
-            f"beginning with a letter and not ending with an underscore; got {name!r}. Try 'rooms'."
-        )
-    if name in _KEYWORDS:
-        raise ParameterError(
-            f"name must not be a keyword of C or C++; got {name!r}. Try '{name[:20]}_words'."
-        )
+static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = {intercepts};
+
+static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {{
+{rows}
+}};
+""" + _template("scores").replace("MAPPED", mapped)
 
 
 def _c_row(entries: Iterable[str], ending: str = "") -> str:

@@ -1,8 +1,7 @@
 """Linear classifiers of histograms: plain numbers, and the files that hold them.
 
-**The problem.** An estimator can only be stored as a pickle, which can run any code. A
-``LinearModel`` is plain numbers that a file can hold and other languages can compute with. For a
-histogram h:
+An estimator can only be stored as a pickle, which can run any code. A ``LinearModel`` is plain
+numbers. For a histogram h:
 
     scores = W (scale · m(h)) + b,    m(h) = √h or h,
 
@@ -211,8 +210,9 @@ class LinearModel:
         return int(self.weights.shape[1])
 
     def __repr__(self) -> str:
-        classes = len(self.classes)
-        return f"LinearModel({classes} classes, {self.n_words} words, {self.coding} coding)"
+        return (
+            f"LinearModel({len(self.classes)} classes, {self.n_words} words, {self.coding} coding)"
+        )
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimator's decisions, ``(n_samples, n_classes)``, or 1-d for two classes."""
@@ -420,11 +420,9 @@ def save_classifier(
         "format": FORMAT,
         "format_version": VERSION,
         "classes": json.dumps(list(model.classes)),
-        "mapping": model.mapping,
+        **{name: getattr(model, name) for name in ("mapping", "coding", "codebook")},
         "scale": repr(model.scale),
-        "coding": model.coding,
         "sharpness": json.dumps(model.sharpness),
-        "codebook": model.codebook,
         "order": "C" if model.weights.flags.c_contiguous else "F",
         "description": canonical_json(model.description),
         "provenance": json.dumps(model.provenance, sort_keys=True),
@@ -478,11 +476,9 @@ def _model(
         np.asfortranarray(weights) if metadata["order"] == "F" else weights,
         tensors["intercepts"],
         json.loads(metadata["classes"]),
-        mapping=metadata["mapping"],
+        **{name: metadata[name] for name in ("mapping", "coding", "codebook")},
         scale=float(metadata["scale"]),
-        coding=metadata["coding"],
         sharpness=json.loads(metadata["sharpness"]),
-        codebook=metadata["codebook"],
         description=parse_json(metadata["description"]),
         provenance=json.loads(metadata["provenance"]),
     )

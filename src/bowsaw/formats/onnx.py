@@ -11,9 +11,8 @@ order. The graph follows ``bowsaw.nearest.search``, with its bounds:
    order of the dimensions, and the first word with the smallest one.
 
 A code differs from ours only on a runtime whose float64 is not IEEE, or whose ``CumSum`` sums in
-another order and two sums are then equal to 16 digits. Soft coding is in float32 on both sides,
-with exponents relative to the nearest word; entries of 200 real histograms differed by 1.5e-7 at
-most. The classifier is computed in float64 from the float32 histogram.
+another order and two sums are then equal to 16 digits. Soft codes, in float32 on both sides,
+differed by 1.5e-7 at most in 200 real histograms. The classifier is computed in float64.
 
 **Inputs and outputs.** ``descriptors`` ``(n, n_dims)``, float32 or uint8, *in the codebook's stored
 units* (dense SIFT: 512 × unit norm); n may be 0. ``histogram`` ``(1, n_words)`` float32; for hard
@@ -127,7 +126,15 @@ def write_onnx(
         producer_version=__version__,
         doc_string=f"descriptors {unit_of(book)}",
     )
-    onnx.helper.set_model_props(made, _metadata(bow, model))
+    metadata = about(bow) | {"word_ids": book.ids.tolist()}
+    metadata["scale"] = None if book.scale_is_unknown else book.scale
+    if model is not None:
+        metadata |= {"classes": list(model.classes), "mapping": model.mapping}
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        for name, value in metadata.items()
+    }
+    onnx.helper.set_model_props(made, texts)
     with atomic_write(path) as file:
         file.write(made.SerializeToString(deterministic=True))
 
@@ -265,15 +272,3 @@ def _classify(graph: _Graph, model: LinearModel) -> None:
 def _at_least_one(graph: _Graph, n_rows: str) -> str:
     """Add the number of rows as float32, 1 where there are none."""
     return graph.add("Max", graph.add("Cast", n_rows, to=graph.float), graph.number(1))
-
-
-def _metadata(bow: BagOfWords, model: LinearModel | None) -> dict[str, str]:
-    book = bow.words_in_use()
-    found = about(bow) | {"word_ids": book.ids.tolist()}
-    found["scale"] = None if book.scale_is_unknown else book.scale
-    if model is not None:
-        found |= {"classes": list(model.classes), "mapping": model.mapping}
-    return {
-        name: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        for name, value in found.items()
-    }

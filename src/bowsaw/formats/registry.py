@@ -12,9 +12,8 @@ file                   read                                        written
 ``.mat``               MATLAB 4 to 7                               words, one per column
 =====================  ==========================================  =====================
 
-The first bytes decide how a file is read, and its name only where they do not (MATLAB 4). A pickle
-is refused by its bytes and by its name; vocabulary trees (DBoW2, DBoW3, FBoW) by their first bytes.
-The name decides how a file is written.
+The first bytes decide how a file is read, and its name only where they do not (MATLAB 4). Pickles
+and vocabulary trees (DBoW2, DBoW3, FBoW) are refused. The name decides how a file is written.
 
 A foreign file gives words only: ids count from 0; description, training images and, unless it is
 given, the scale are unknown. A codebook of unknown scale refuses bags of a scale other than 1.

@@ -82,9 +82,7 @@ def read_safetensors(file: BinaryIO) -> Codebook | Matrices:
         raise FormatError(f"it is damaged ({printable(error, 200)})") from error
 
 
-def tensors_of(
-    file: BinaryIO,
-) -> tuple[dict[str, NDArray[Any]], dict[str, str], dict[str, str]]:
+def tensors_of(file: BinaryIO) -> tuple[dict[str, NDArray[Any]], dict[str, str], dict[str, str]]:
     """Return the arrays of a safetensors file, its metadata, and why other tensors are not read."""
     from safetensors import SafetensorError, deserialize
 

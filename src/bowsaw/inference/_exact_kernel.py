@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from bowsaw.inference._arrays import AnyArray, Float32, Int32, Int64, UInt8
+from bowsaw._arrays import AnyArray, Float32, Int32, Int64, UInt8
 from bowsaw.nearest._search_kernel import ScoreError
 
 FAR = np.uint8(255)

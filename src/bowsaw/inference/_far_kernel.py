@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from bowsaw.inference._arrays import AnyArray, Float32, Int8, Int32, Int64, UInt8
+from bowsaw._arrays import AnyArray, Float32, Int8, Int32, Int64, UInt8
 from bowsaw.inference._exact_kernel import BATCH, BLOCK_ROWS, FAR, Descriptors, Doubt
 from bowsaw.nearest._ranking_kernel import comes_before
 from bowsaw.nearest._search_kernel import LOWEST, error_of, longest_near, squared_distance

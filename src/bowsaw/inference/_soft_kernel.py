@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from bowsaw.inference._arrays import AnyArray, Float32, Float64, Int64, UInt16
+from bowsaw._arrays import AnyArray, Float32, Float64, Int64, UInt16
 
 N_OCTAVES = 63
 """The smallest weight in 16 bits is 2 to the minus this."""
@@ -149,9 +149,7 @@ def pool_columns(
     base = offsets[first_bag]
     zero = np.zeros(1, inverse.dtype)[0]
     for j in range(0, last + 1, 4):
-        j1 = j + 1 if j + 1 < last else last
-        j2 = j + 2 if j + 2 < last else last
-        j3 = j + 3 if j + 3 < last else last
+        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
         for bag in range(first_bag, last_bag):
             end = offsets[bag + 1]
             s0 = s1 = s2 = s3 = 0.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bowsaw.inference._arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, UInt16
+from bowsaw._arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, UInt16
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

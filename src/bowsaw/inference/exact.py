@@ -32,8 +32,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32, Int32, Int64
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
@@ -64,7 +64,7 @@ class _Piece(NamedTuple):
     bags: slice
     near: Journal
     far: Journal
-    far_scores: NDArray[np.float32]
+    far_scores: Float32
 
 
 class ExactState(HistogramState):
@@ -154,8 +154,7 @@ class ExactState(HistogramState):
 
     @property
     def _corpus(self) -> _far_kernel.Corpus:
-        search = self._search
-        return _far_kernel.Corpus(self._values, search.centre, search.exact_words)
+        return _far_kernel.Corpus(self._values, self._search.centre, self._search.exact_words)
 
     def _begin(self) -> None:
         self._far_blocks, self._recent = None, []
@@ -200,9 +199,7 @@ class ExactState(HistogramState):
             read_only(search.exact_words[positions]),
         )
 
-    def _search_far(
-        self, rows: NDArray[np.int32], kept: _far_kernel.KeptWords
-    ) -> NDArray[np.int32]:
+    def _search_far(self, rows: Int32, kept: _far_kernel.KeptWords) -> Int32:
         """Return the nearest kept word of some descriptors, and store its score."""
         doubt, values, n_kept = self._sketch.doubt, self._values, len(kept.positions)
         out = np.empty(len(rows), dtype=np.int32)
@@ -219,7 +216,7 @@ class ExactState(HistogramState):
             self._score[some] = best
         return out
 
-    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> Int64:
         removed, removed_columns, added, added_columns = swap
         held = self._column.copy()
         held[removed] = removed_columns
@@ -282,9 +279,9 @@ class ExactState(HistogramState):
         pieces: list[_Piece],
         move: Move,
         counts: Counts,
-        table: NDArray[np.float32],
+        table: Float32,
         far_blocks: FarBlocks,
-        tally: NDArray[np.int64],
+        tally: Int64,
     ) -> None:
         descriptors = self._descriptors
 
@@ -304,7 +301,7 @@ class ExactState(HistogramState):
         self._recent = []
         self._tally[:] = tally
 
-    def _gather(self, removed_columns: NDArray[np.int64]) -> FarBlocks:
+    def _gather(self, removed_columns: Int64) -> FarBlocks:
         """Return the far descriptors in slots, with space for those of the removed words."""
         leaving = np.rint(self._table[removed_columns] * self._sizes).sum(axis=0, dtype=np.int64)
         n_before = np.concatenate([[0], np.cumsum(leaving)])
@@ -324,27 +321,23 @@ class ExactState(HistogramState):
             self._far_blocks = blocks
         return blocks
 
-    def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _code(self, bags: Bags, words: Float32) -> Float32:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
 
 
-def _n_entries(index: Index, words: Positions) -> NDArray[np.int64]:
+def _n_entries(index: Index, words: Positions) -> Int64:
     """Return the number of entries of these words in each segment, ``(n_segments,)``."""
-    starts = index.starts
-    found: NDArray[np.int64] = (starts[:, 2 * words + 2] - starts[:, 2 * words]).sum(axis=1)
-    return found
+    return np.sum(index.starts[:, 2 * words + 2] - index.starts[:, 2 * words], axis=1)
 
 
-def inverted(
-    lists: NDArray[Any], offsets: NDArray[np.int64], n_words: int, n_jobs: int | None
-) -> Index:
+def inverted(lists: AnyArray, offsets: Int64, n_words: int, n_jobs: int | None) -> Index:
     """Return the inverted index of ranked lists, padded with n_words, segment by segment."""
     bags = np.array(cut(offsets), dtype=np.int64)
     rows = offsets[bags]
     n_segments, length = len(bags) - 1, lists.shape[1]
     starts = np.zeros((n_segments, 2 * n_words + 3), dtype=np.int64)
     small = int(np.diff(rows).max(initial=0)) <= 2**16
-    entry_rows: NDArray[Any] = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
+    entry_rows: AnyArray = np.empty(lists.size, dtype=np.uint16 if small else np.int32)
     entry_ranks = np.empty(lists.size, dtype=np.uint8)
 
     def one(number: int) -> None:
@@ -358,7 +351,7 @@ def inverted(
     return Index(bags, rows, starts, entry_rows, entry_ranks)
 
 
-def cut(offsets: NDArray[np.int64]) -> list[int]:
+def cut(offsets: Int64) -> list[int]:
     """Return where segments begin and end: whole bags, at most ``SEGMENT_ROWS`` descriptors."""
     cuts = [0]
     for bag in range(1, len(offsets)):

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw._arrays import Float32, Int32, Int64
 from bowsaw.inference import _far_kernel as kernel
 from bowsaw.inference._exact_kernel import FAR, Descriptors, Doubt, Index
 from bowsaw.inference._far_kernel import N_ACROSS, AddedWords, Changes, Corpus, Slots
@@ -51,7 +52,7 @@ class Sketch:
         self.rest = np.zeros(len(values), dtype=np.float32)
         self.norms = np.zeros(len(values), dtype=np.float32)
 
-        def along(begin: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        def along(begin: int) -> tuple[Float32, Float32]:
             rows = values[begin : begin + BLOCK_ROWS].astype(np.float32)
             rows -= search.centre
             norms = np.empty(len(rows), dtype=np.float32)
@@ -89,7 +90,7 @@ class Sketch:
         """When scores are too close for float32."""
         return Doubt(self.norms, self._search.error, self._spread)
 
-    def added(self, positions: NDArray[np.int64]) -> AddedWords:
+    def added(self, positions: Int64) -> AddedWords:
         """Return words as they are compared with the sketches."""
         centred = self._search.words[positions]
         wide = centred.astype(np.float64)
@@ -109,12 +110,7 @@ class FarBlocks:
     """Slots for ``n_far`` descriptors per segment and ``n_coming`` of the next move."""
 
     def __init__(
-        self,
-        index: Index,
-        sketch: Sketch,
-        n_far: NDArray[np.int64],
-        n_coming: NDArray[np.int64],
-        descriptors: Descriptors,
+        self, index: Index, sketch: Sketch, n_far: Int64, n_coming: Int64, descriptors: Descriptors
     ) -> None:
         n_rows = np.diff(index.rows)
         # Space for several moves.
@@ -144,7 +140,7 @@ class FarBlocks:
         """Memory of the slots."""
         return sum(array.nbytes for array in self.slots)
 
-    def fits(self, n_far: NDArray[np.int64], n_coming: NDArray[np.int64]) -> bool:
+    def fits(self, n_far: Int64, n_coming: Int64) -> bool:
         """Return whether so many more would find slots, and few enough are out of use."""
         n_assigned = self.slots.n_assigned
         if (n_assigned + n_coming > self._most).any():
@@ -158,7 +154,7 @@ class FarBlocks:
         rows = np.flatnonzero(self._descriptors.rank[begin:end] == FAR) + begin
         self.assign(rows.astype(np.int32), segment)
 
-    def assign(self, rows: NDArray[np.int32], segment: int) -> None:
+    def assign(self, rows: Int32, segment: int) -> None:
         """Assign slots to the far ones of these that have none; write their words and scores.
 
         They are in the order of segments, and none is before ``segment``.
@@ -169,7 +165,7 @@ class FarBlocks:
         )
         self.write(rows)
 
-    def write(self, rows: NDArray[np.int32]) -> None:
+    def write(self, rows: Int32) -> None:
         """Write the present words and scores of the far ones of these that have slots."""
         kernel.write_slots(rows, self._descriptors, self.slots)
 
@@ -178,8 +174,8 @@ class FarBlocks:
         segments: tuple[int, int],
         added: AddedWords,
         corpus: Corpus,
-        column: NDArray[np.int32],
-        moved: NDArray[np.int32],
+        column: Int32,
+        moved: Int32,
         n_far: int,
     ) -> Changes:
         """Return the far descriptors of these segments that lost their word or found a better one.

@@ -23,8 +23,8 @@ of the codes' L1 errors over a bag bounds that of its histogram.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bowsaw._arrays import Float32, Float64, Int64
 from bowsaw.bags import Bags
 from bowsaw.coding.soft import WordScores, score_factor
 from bowsaw.nearest import search
@@ -36,48 +36,41 @@ CODING_OCTAVES, CODING_ROWS = 100, 512
 _SLACK, _EXP2_ERROR, _BLOCK_ROWS = 1.001, 2e-7, 4096
 
 
-def sum_error(n_terms: NDArray[np.int64] | int, unit: float = UNIT) -> NDArray[np.float64]:
+def sum_error(n_terms: Int64 | int, unit: float = UNIT) -> Float64:
     """Return γ(n): the relative error of n roundings, for numbers that are not negative."""
     rounded = np.minimum(np.asarray(n_terms) * unit, 0.25)
-    out: NDArray[np.float64] = rounded / (1 - 2 * rounded)
-    return out
+    return np.asarray(rounded / (1 - 2 * rounded))
 
 
-def code_error(log_error: NDArray[np.float64], cut: float = 0.0) -> NDArray[np.float64]:
+def code_error(log_error: Float64, cut: float = 0.0) -> Float64:
     """Return the L1 error of codes by that of log weights and the share of the total cut off."""
     with np.errstate(over="ignore"):
         moved = 2 * np.tanh(log_error / 2) + 2 * cut * np.exp(np.minimum(log_error, 700.0))
-    out: NDArray[np.float64] = np.minimum(moved, 2.0)
-    return out
+    return np.minimum(moved, 2.0)
 
 
 def score_log_error(
-    norms: NDArray[np.float64], largest: float, n_dims: int, factor: float, octaves: int
-) -> NDArray[np.float64]:
+    norms: Float64, largest: float, n_dims: int, factor: float, octaves: int
+) -> Float64:
     """Return the error of a log weight of at least 2^-octaves, from scores in float32.
 
     ``norms`` are those of centred descriptors, ``largest`` that of the words, in stored units.
     """
     score = sum_error(n_dims + 6) * (norms + largest) * largest + (n_dims + 6) * search.SMALLEST
     exponent = 4 * UNIT * octaves * np.log(2.0) + _EXP2_ERROR
-    out: NDArray[np.float64] = _SLACK * factor * score + exponent
-    return out
+    return np.asarray(_SLACK * factor * score + exponent)
 
 
-def direct_log_error(
-    norms: NDArray[np.float64], largest: float, n_dims: int, factor: float
-) -> NDArray[np.float64]:
+def direct_log_error(norms: Float64, largest: float, n_dims: int, factor: float) -> Float64:
     """Return the error of a log weight from differences in float64.
 
     Two roundings per dimension of (norm + largest)², the sum, two of the exponent, the exponential.
     """
-    out: NDArray[np.float64] = (
-        _SLACK * factor / 2 * (norms + largest) ** 2 * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64
-    )
-    return out
+    squares = _SLACK * factor / 2 * (norms + largest) ** 2
+    return np.asarray(squares * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64)
 
 
-def bag_means(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+def bag_means(values: Float64, offsets: Int64) -> Float64:
     """Return the mean of each bag's values, 0 for an empty one, ``(n_bags,)``."""
     counts = np.diff(offsets)
     means = np.zeros(len(counts))
@@ -87,7 +80,7 @@ def bag_means(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArra
     return means
 
 
-def recoding_error(bags: Bags, words: NDArray[np.float32], sharpness: float) -> NDArray[np.float64]:
+def recoding_error(bags: Bags, words: Float32, sharpness: float) -> Float64:
     """Return a bound of the rounding error of ``soft_histograms``, ``(n_bags,)``."""
     scores = WordScores(words)
     factor = score_factor(sharpness, bags.scale)
@@ -98,5 +91,4 @@ def recoding_error(bags: Bags, words: NDArray[np.float32], sharpness: float) -> 
         log_error = score_log_error(norms, scores.largest, bags.n_dims, factor, CODING_OCTAVES)
         errors[start:stop] = code_error(log_error, cut)
     sums = sum_error(len(words) + CODING_ROWS + 4) * (bags.counts > 0)
-    out: NDArray[np.float64] = np.minimum(bag_means(errors, bags.offsets) + sums, 2.0)
-    return out
+    return np.minimum(bag_means(errors, bags.offsets) + sums, 2.0)

@@ -37,16 +37,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
+from bowsaw._arrays import Bools, Float64, Int64
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.inference._transfer_kernel import weigh_samples
 from bowsaw.inference.exact import ExactState
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import Mask, NearestSurvivors, Sources, TransferState
+from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
 from bowsaw.nearest.search import WordSearch, find_blocks, nearest_words
 from bowsaw.parallel import ordered_map, single_threaded_blas
 from bowsaw.random_streams import seed_from, stream
@@ -64,7 +65,7 @@ class SampledState(TransferState):
     _own = ("_samples", "_survivors")
 
     def _learn(
-        self, samples: Bags, priors: NDArray[np.float64], neighbours: int, max_bytes: int = 2**30
+        self, samples: Bags, priors: Float64, neighbours: int, max_bytes: int = 2**30
     ) -> None:
         """Start with one bag of samples per word, and the samples that the prior is worth."""
         self._survivors = NearestSurvivors(self._book.words, neighbours, self._n_jobs)
@@ -74,15 +75,15 @@ class SampledState(TransferState):
         self.reset()
 
     @property
-    def n_samples(self) -> NDArray[np.int64]:
+    def n_samples(self) -> Int64:
         """Number of samples per word of the full codebook, ``(n_words,)``."""
         return self._n_samples.copy()
 
-    def _restart_transfer(self, kept: Mask) -> None:
+    def _restart_transfer(self, kept: Bools) -> None:
         self._survivors.begin(kept)
         self._samples.reset(self._book.ids[kept])
 
-    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Bools) -> Positions:
         ids = self._book.ids
         self._on_undo(self._survivors.restorer())
         self._samples.swap(ids[removed], ids[added])
@@ -230,12 +231,7 @@ class EmpiricalState(SampledState):
 
 
 def gaussian_samples(
-    codebook: Codebook,
-    root: NDArray[np.float64],
-    n_samples: int,
-    seed: int,
-    *,
-    n_jobs: int | None = -1,
+    codebook: Codebook, root: Float64, n_samples: int, seed: int, *, n_jobs: int | None = -1
 ) -> Bags:
     """Return up to ``n_samples`` points of each word's truncated Gaussian, one bag per word.
 
@@ -275,12 +271,7 @@ def gaussian_samples(
 
 
 def empirical_samples(
-    codebook: Codebook,
-    bags: Bags,
-    n_samples: int | None,
-    seed: int,
-    *,
-    n_jobs: int | None = -1,
+    codebook: Codebook, bags: Bags, n_samples: int | None, seed: int, *, n_jobs: int | None = -1
 ) -> Bags:
     """Return the descriptors of each word, one bag per word: all, or a sample; in their order."""
     codes = nearest_words(bags, codebook.words_for(bags), n_jobs=n_jobs)
@@ -305,9 +296,7 @@ def empirical_samples(
     return Bags(values, limits, scale=bags.scale, description=bags.description)
 
 
-def _residuals(
-    codebook: Codebook, bags: Bags | None, n_jobs: int | None
-) -> Iterator[NDArray[np.float64]]:
+def _residuals(codebook: Codebook, bags: Bags | None, n_jobs: int | None) -> Iterator[Float64]:
     """Yield what descriptors differ from their nearest words, in unit-norm units, by blocks."""
     if bags is None:
         raise DataError("the spread of descriptors is unknown. Give sigma, bags or learn_from.")
@@ -330,16 +319,13 @@ def sigma_or_estimate(
     return float(np.sqrt(total / n))
 
 
-def residual_covariance(
-    codebook: Codebook, bags: Bags | None, n_jobs: int | None = -1
-) -> NDArray[np.float64]:
+def residual_covariance(codebook: Codebook, bags: Bags | None, n_jobs: int | None = -1) -> Float64:
     """Return the shrunk covariance of residuals, ``(n_dims, n_dims)``, in unit-norm units."""
     n_all = 0 if bags is None else bags.n_descriptors
     step = max(1, -(-n_all // MOST_RESIDUALS))
     blocks = [residuals[::step] for residuals in _residuals(codebook, bags, n_jobs)]
     _check_spread(sum(float((block**2).sum()) for block in blocks))
-    shrunk: NDArray[np.float64] = ledoit_wolf(np.concatenate(blocks), assume_centered=True)[0]
-    return shrunk
+    return np.asarray(ledoit_wolf(np.concatenate(blocks), assume_centered=True)[0])
 
 
 def _check_spread(total: float) -> None:

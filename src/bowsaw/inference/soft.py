@@ -41,8 +41,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32, Float64, Int64
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import translate_write_errors
 from bowsaw.codebook import Codebook
@@ -136,14 +136,14 @@ class SoftState(HistogramState):
         self._n_added = np.zeros(1, dtype=np.int64)
         self._begin()
 
-    def _weigh(self, bags: Bags, verbose: bool) -> NDArray[np.float64]:
+    def _weigh(self, bags: Bags, verbose: bool) -> Float64:
         """Fill in the weights; return each bag's error of codes."""
         scores, n_dims = self._scores, bags.n_dims
         errors = np.empty(bags.n_descriptors)
         codes = np.asarray(self._codes)
         wide_words = self._words.astype(np.float64)
 
-        def in_float64(start: int, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        def in_float64(start: int, rows: Float32) -> Float64:
             norms = np.linalg.norm(rows.astype(np.float64) - scores.centre, axis=1)
             check_size("descriptors", float(norms.max(initial=0)))
             columns = rows.T.astype(np.float64, order="C")
@@ -151,7 +151,7 @@ class SoftState(HistogramState):
             log_error = rounding.direct_log_error(norms, scores.largest, n_dims, self._factor)
             return rounding.code_error(log_error)
 
-        def in_16_bits(start: int, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        def in_16_bits(start: int, rows: Float32) -> Float64:
             norms = np.empty(len(rows))
             done = 0
             for block, products in scores.blocks(rows):
@@ -183,7 +183,7 @@ class SoftState(HistogramState):
         for totals in (self._high, self._low, self._n_added):
             totals[:] = 0
 
-    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> Int64:
         removed, added = swap.removed, swap.added
         self._save(self._table, slice(self.n_kept))
         for name in self._own:
@@ -203,7 +203,7 @@ class SoftState(HistogramState):
         least = self._least(len(words))
         codes, offsets, table = np.asarray(self._codes), self._offsets, self._table
 
-        def one(bags: tuple[int, int]) -> NDArray[np.int64]:
+        def one(bags: tuple[int, int]) -> Int64:
             start, stop = int(offsets[bags[0]]), int(offsets[bags[1]])
             high, low = self._high[start:stop], self._low[start:stop]
             kernel.add_columns(codes, added, 1.0, start, high, low)
@@ -230,9 +230,7 @@ class SoftState(HistogramState):
         first = np.flatnonzero(np.diff(tile, prepend=-1))
         return list(pairwise([*first.tolist(), self.n_bags]))
 
-    def _recode_rows(
-        self, rows: NDArray[np.int64], words: Positions, columns: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _recode_rows(self, rows: Int64, words: Positions, columns: Int64) -> Int64:
         """Add the mean codes of some descriptors to the table; return their number per bag.
 
         ``rows`` are ascending positions among all descriptors; many bags share a block.
@@ -240,13 +238,13 @@ class SoftState(HistogramState):
         offsets, bags = self._offsets, self._arrays
         counts = np.diff(offsets)
         limits = np.searchsorted(rows, offsets)
-        n_rows: NDArray[np.int64] = np.diff(limits)
+        n_rows: Int64 = np.diff(limits)
         filled = np.flatnonzero(n_rows)
         # A task is some whole bags, so that no two threads add to the same entries.
         begins = np.flatnonzero(np.diff(limits[filled] // RECODE_ROWS, prepend=-1))
         scores = WordScores(self._words[words], self._scores.centre)
 
-        def one(some: NDArray[np.int64]) -> None:
+        def one(some: Int64) -> None:
             found = [bags[i][rows[limits[i] : limits[i + 1]] - offsets[i]] for i in some.tolist()]
             ends = np.concatenate(([0], np.cumsum(n_rows[some])))
             sums = np.zeros((len(columns), len(some)))
@@ -265,8 +263,8 @@ class SoftState(HistogramState):
         return n_rows
 
     def _weights(
-        self, rows: NDArray[Any], words: Positions, scores: WordScores
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        self, rows: AnyArray, words: Positions, scores: WordScores
+    ) -> Iterator[tuple[AnyArray, AnyArray]]:
         """Yield, for blocks of rows, the weights ``(n_words, n_rows)`` and their totals."""
         if not self._wide:
             for block, products in scores.blocks(rows):
@@ -281,7 +279,7 @@ class SoftState(HistogramState):
             kernel.exact_weights(columns, wide, self._factor / 2, 0, out)
             yield out, out.sum(axis=0)
 
-    def bound(self) -> NDArray[np.float64]:
+    def bound(self) -> Float64:
         """Return a proven bound of each bag's L1 error against exact re-encoding, ``(n_bags,)``."""
         unit = rounding.UNIT64 if self._wide else rounding.UNIT
         counts = np.diff(self._offsets)
@@ -289,15 +287,14 @@ class SoftState(HistogramState):
         sums = rounding.sum_error(np.minimum(counts, kernel.SEGMENT) + 5, unit)
         again = recoded * rounding.sum_error(self.n_kept + 5, unit)
         total = self._code_error + sums + self._wide * _DRIFT + again
-        out: NDArray[np.float64] = np.minimum(total, 2.0) * (counts > 0)
-        return out
+        return np.asarray(np.minimum(total, 2.0) * (counts > 0))
 
-    def recoding_error(self, chosen: Bags) -> NDArray[np.float64]:
+    def recoding_error(self, chosen: Bags) -> Float64:
         """Return a bound of the rounding error of ``recode`` itself, ``(n_bags,)``."""
         words = self._book.words_for(chosen)[np.sort(self._kept)]
         return rounding.recoding_error(chosen, words, self.sharpness)
 
-    def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _code(self, bags: Bags, words: Float32) -> Float32:
         return soft_histograms(bags, words, self.sharpness, n_jobs=self._n_jobs)
 
 
@@ -310,7 +307,7 @@ def _disk_folder() -> str:
 
 def _mapped(
     shape: tuple[int, int], dtype: np.dtype[Any], folder: str | os.PathLike[str] | None
-) -> NDArray[Any]:
+) -> AnyArray:
     """Return a new memory-mapped array; its file has no name and goes with its last user."""
     parent = Path(_disk_folder() if folder is None else folder)
     if not parent.is_dir():

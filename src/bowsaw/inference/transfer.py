@@ -37,9 +37,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
+from bowsaw._arrays import Bools, Float32, Float64, Int64
 from bowsaw.bags import Bags
 from bowsaw.codebook import Codebook
 from bowsaw.coding.hard import hard_histograms
@@ -50,7 +51,6 @@ from bowsaw.nearest.ranking import ranked_words
 from bowsaw.parallel import ordered_map
 from bowsaw.validation import as_integers, as_numbers
 
-Mask = NDArray[np.bool_]
 LISTED, TASK_WORDS = 256, 256
 _SUM_TOLERANCE = 1e-3
 
@@ -58,9 +58,9 @@ _SUM_TOLERANCE = 1e-3
 class Sources(NamedTuple):
     """What some words receive: entries ``starts[j]`` to ``starts[j + 1]`` are those of word j."""
 
-    starts: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    starts: Int64
+    sources: Int64
+    weights: Float64
 
 
 class TransferState(HistogramState):
@@ -95,7 +95,7 @@ class TransferState(HistogramState):
         self._n_descriptors = _check_counts(n_descriptors, bags, len(shares))
         self._n_jobs = n_jobs
 
-    def _code(self, bags: Bags, words: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _code(self, bags: Bags, words: Float32) -> Float32:
         return hard_histograms(bags, words, n_jobs=self._n_jobs)
 
     def transfer_matrix(self) -> csr_array:
@@ -107,28 +107,28 @@ class TransferState(HistogramState):
         share = np.concatenate([np.ones(self.n_kept), found.weights])
         return csr_array(coo_array((share, (row, column)), (self._book.n_words, self.n_kept)))
 
-    def variance(self) -> NDArray[np.float64]:
+    def variance(self) -> Float64:
         """Return the variance of each inferred entry by Proposition 1, ``(n_bags, n_kept)``."""
         if self._n_descriptors is None:
             raise DataError("variance needs descriptors per bag. Give n_descriptors as well.")
         shares = self.transfer_matrix()
         shares.data = shares.data * (1 - shares.data)
-        scatter: NDArray[np.float64] = (shares.T @ self._full.astype(np.float64)).T
+        scatter: Float64 = (shares.T @ self._full.astype(np.float64)).T
         return scatter / np.maximum(self._n_descriptors, 1)[:, None]
 
     @abstractmethod
-    def _restart_transfer(self, kept: NDArray[np.bool_]) -> None:
+    def _restart_transfer(self, kept: Bools) -> None:
         """Find the transfer from scratch; ``kept`` marks the words that survive."""
 
     @abstractmethod
-    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Bools) -> Positions:
         """Follow a move; return the kept words, added ones included, whose sources changed."""
 
     @abstractmethod
     def _sources(self, words: Positions) -> Sources:
         """Return the pruned words that give to each of these kept words, ascending."""
 
-    def _survives(self) -> NDArray[np.bool_]:
+    def _survives(self) -> Bools:
         # Not _kept: until a move is over, it still names words whose columns are to be dropped.
         return self._column[:-1] >= 0
 
@@ -136,7 +136,7 @@ class TransferState(HistogramState):
         self._restart_transfer(self._survives())
         self._mix(self._kept)
 
-    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> Int64:
         touched = self._follow_transfer(swap.removed, swap.added, self._survives())
         columns = np.sort(self._column[touched].astype(np.int64))
         self._save(self._table, columns)
@@ -158,7 +158,7 @@ class TransferState(HistogramState):
 class NearestSurvivors:
     """The ``neighbours`` nearest survivors of every pruned word; all of them if they are fewer."""
 
-    def __init__(self, words: NDArray[np.float32], neighbours: int, n_jobs: int | None) -> None:
+    def __init__(self, words: Float32, neighbours: int, n_jobs: int | None) -> None:
         self.words, self.neighbours, self.n_nearest = words, neighbours, 0
         n_words = len(words)
         self.ranked = ranked_words(Bags(words), words, min(LISTED + 1, n_words), n_jobs=n_jobs)
@@ -194,7 +194,7 @@ class NearestSurvivors:
         before = vars(self.copy())
         return lambda: vars(self).update(before)
 
-    def begin(self, kept: NDArray[np.bool_]) -> None:
+    def begin(self, kept: Bools) -> None:
         """Find the nearest survivors from scratch; ``kept`` marks the words that survive."""
         alive = np.append(kept, False)
         self._all.nearest[:] = len(self.words)
@@ -203,7 +203,7 @@ class NearestSurvivors:
         touched = np.zeros(len(alive), dtype=bool)
         kernel.renew(np.flatnonzero(~kept), alive, self.n_nearest, self._all, touched)
 
-    def follow(self, removed: Positions, added: Positions, kept: NDArray[np.bool_]) -> Positions:
+    def follow(self, removed: Positions, added: Positions, kept: Bools) -> Positions:
         """Follow a move; return the kept words, added ones included, whose sources changed."""
         if min(self.neighbours, int(kept.sum())) != self.n_nearest:
             self.begin(kept)
@@ -230,7 +230,7 @@ class NearestSurvivors:
         )
 
 
-def _check_full(full: ArrayLike, n_words: int) -> NDArray[np.float32]:
+def _check_full(full: ArrayLike, n_words: int) -> Float32:
     shares = as_numbers(full, "histograms")
     if shares.ndim != 2 or shares.shape[1] != n_words:
         raise DataError(
@@ -249,9 +249,7 @@ def _check_full(full: ArrayLike, n_words: int) -> NDArray[np.float32]:
     return shares.astype(np.float32, copy=False)
 
 
-def _check_counts(
-    n_descriptors: ArrayLike | None, bags: Bags | None, n_bags: int
-) -> NDArray[np.int64] | None:
+def _check_counts(n_descriptors: ArrayLike | None, bags: Bags | None, n_bags: int) -> Int64 | None:
     if n_descriptors is None:
         return None if bags is None else bags.counts
     counts = as_integers(n_descriptors, "n_descriptors", np.int64)

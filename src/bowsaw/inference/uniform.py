@@ -31,13 +31,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.sparse.linalg import splu
 
+from bowsaw._arrays import Bools, Float32, Float64, Int32, Int64
 from bowsaw.codebook import Codebook
 from bowsaw.inference.state import Positions, Swap
-from bowsaw.inference.transfer import Mask, NearestSurvivors, Sources, TransferState
+from bowsaw.inference.transfer import NearestSurvivors, Sources, TransferState
 
 POLICIES = ("nearest-surviving", "sequential", "chain")
 BLOCK_BAGS = 1024
@@ -103,10 +104,10 @@ class UniformState(TransferState):
             matrix[chain.pruned] = given / given.sum(axis=1, keepdims=True)
         return csr_array(matrix)
 
-    def _restart_transfer(self, kept: Mask) -> None:
+    def _restart_transfer(self, kept: Bools) -> None:
         self._survivors.begin(kept)
 
-    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Bools) -> Positions:
         self._on_undo(self._survivors.restorer())
         return self._survivors.follow(removed, added, kept)
 
@@ -143,7 +144,7 @@ class UniformState(TransferState):
                 mass += chain.steps[:, kept].T @ walking
             self._table[: len(kept), bags] = np.maximum(mass, 0)
 
-    def _follow(self, swap: Swap) -> NDArray[np.int64]:
+    def _follow(self, swap: Swap) -> Int64:
         if self._policy == "nearest-surviving":
             return super()._follow(swap)
         table = self._table[: self.n_kept]
@@ -159,12 +160,7 @@ class _Chain:
     """An absorbing chain: ``steps``, (n_pruned, n_words), and the factors of I − Q."""
 
     def __init__(
-        self,
-        words: NDArray[np.float32],
-        kept: NDArray[np.bool_],
-        pruned: Positions,
-        steps: csr_array,
-        closed: NDArray[np.bool_],
+        self, words: Float32, kept: Bools, pruned: Positions, steps: csr_array, closed: Bools
     ) -> None:
         self.pruned, self.steps = pruned, steps
         survivors = np.flatnonzero(kept)
@@ -193,9 +189,7 @@ class _Chain:
             # Exactly singular.
             return None
 
-    def _give_to_nearest(
-        self, words: NDArray[np.float64], survivors: Positions, closed: NDArray[np.bool_]
-    ) -> None:
+    def _give_to_nearest(self, words: Float64, survivors: Positions, closed: Bools) -> None:
         rows = np.flatnonzero(closed)
         nearest = [
             survivors[np.argmin(((words[survivors] - words[word]) ** 2).sum(axis=1))]
@@ -205,7 +199,7 @@ class _Chain:
         self.steps = csr_array(diags_array((~closed).astype(float)) @ self.steps + given)
 
 
-def _reaches(neighbours: NDArray[np.int32], kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _reaches(neighbours: Int32, kept: Bools) -> Bools:
     """Return which words can come to a kept word along their neighbours, kept ones included."""
     found = kept
     while True:

@@ -25,14 +25,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammainc
 
+from bowsaw._arrays import Bools, Float64, Int64
 from bowsaw.codebook import Codebook
 from bowsaw.errors import ParameterError
 from bowsaw.inference.sampled import sigma_or_estimate
 from bowsaw.inference.state import Positions
-from bowsaw.inference.transfer import Mask, Sources, TransferState
+from bowsaw.inference.transfer import Sources, TransferState
 
 N_ANGLES, N_POINTS = 12288, 16384
 """The angles are a multiple of 12, so that lattices are shared equally."""
@@ -58,12 +59,7 @@ class VoronoiState(TransferState):
     """
 
     def __init__(
-        self,
-        codebook: Codebook,
-        full: ArrayLike,
-        *,
-        sigma: float | None = None,
-        **given: Any,
+        self, codebook: Codebook, full: ArrayLike, *, sigma: float | None = None, **given: Any
     ) -> None:
         if codebook.n_dims > 3:
             raise ParameterError(
@@ -78,13 +74,13 @@ class VoronoiState(TransferState):
         self._shares = np.zeros((codebook.n_words, codebook.n_words))
         self.reset()
 
-    def _restart_transfer(self, kept: Mask) -> None:
+    def _restart_transfer(self, kept: Bools) -> None:
         survivors = np.flatnonzero(kept)
         self._shares = np.zeros_like(self._shares)
         for word in np.flatnonzero(~kept).tolist():
             self._shares[survivors, word] = cell_shares(self._points, word, survivors)
 
-    def _follow_transfer(self, removed: Positions, added: Positions, kept: Mask) -> Positions:
+    def _follow_transfer(self, removed: Positions, added: Positions, kept: Bools) -> Positions:
         before = self._shares
         self._on_undo(lambda: setattr(self, "_shares", before))
         self._restart_transfer(kept)
@@ -98,7 +94,7 @@ class VoronoiState(TransferState):
         return Sources(starts, sources, self._shares[words[row], sources])
 
 
-def directions(n_dims: int) -> NDArray[np.float64]:
+def directions(n_dims: int) -> Float64:
     """Return unit vectors of equal weight, ``(n, n_dims)``."""
     if n_dims == 1:
         return np.array([[-1.0], [1.0]])
@@ -111,9 +107,7 @@ def directions(n_dims: int) -> NDArray[np.float64]:
     return np.stack([flat * np.cos(turns), flat * np.sin(turns), z], axis=1)
 
 
-def cell_shares(
-    points: NDArray[np.float64], word: int, survivors: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def cell_shares(points: Float64, word: int, survivors: Int64) -> Float64:
     """Return the share of a pruned word that each survivor takes, ``(len(survivors),)``.
 
     ``points`` are the words in units of σ. Of survivors at one place the first takes all.
@@ -140,5 +134,4 @@ def cell_shares(
             rays, nearest, begin = rays[goes_on], following[goes_on], stop[goes_on]
     if not masses.sum() > 0:
         raise ParameterError("sigma is too large: the cells have no mass. Give a smaller sigma.")
-    shares: NDArray[np.float64] = masses / masses.sum()
-    return shares
+    return np.asarray(masses / masses.sum())

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32, Float64, Int32
 from bowsaw.nearest._search_kernel import (
     LOWEST,
     ScoreError,
@@ -22,9 +22,7 @@ MANY = 512
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _group_tops(
-    scores: NDArray[np.float32], half_norms: NDArray[np.float32], top: NDArray[np.float32]
-) -> None:
+def _group_tops(scores: Float32, half_norms: Float32, top: Float32) -> None:
     """Subtract the half norms in place; write the best score of each strided group."""
     n_groups = len(top)
     n_words = len(scores)
@@ -39,7 +37,7 @@ def _group_tops(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _count_from(values: NDArray[np.float32], limit: np.float32) -> int:
+def _count_from(values: Float32, limit: np.float32) -> int:
     n = 0
     for c in range(len(values)):
         n += 1 if values[c] >= limit else 0
@@ -47,7 +45,7 @@ def _count_from(values: NDArray[np.float32], limit: np.float32) -> int:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _limit(top: NDArray[np.float32], n_wanted: int) -> Any:
+def _limit(top: Float32, n_wanted: int) -> Any:
     """Return a number that at least ``n_wanted`` of the group tops reach, and few more."""
     low = top[0]
     high = top[0]
@@ -67,7 +65,7 @@ def _limit(top: NDArray[np.float32], n_wanted: int) -> Any:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
+def _n_above(keys: Float32, key: np.float32) -> int:
     # Counted in float32: exact for integers of this size, and vectorised.
     n = np.float32(0)
     for j in range(len(keys)):
@@ -76,7 +74,7 @@ def _n_above(keys: NDArray[np.float32], key: np.float32) -> int:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _merge_sort(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
+def _merge_sort(keys: Float32, n: int, order: Int32) -> None:
     """Write what ``_order`` does; numba compiles it in 0.3 s, NumPy's stable sort in 2 s."""
     other = np.empty(n, np.int32)
     for i in range(n):
@@ -101,7 +99,7 @@ def _merge_sort(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
+def _order(keys: Float32, n: int, order: Int32) -> None:
     """Write the stable permutation that sorts the first ``n`` keys from the largest down.
 
     ``keys`` may be overwritten from ``n`` on.
@@ -122,9 +120,7 @@ def _order(keys: NDArray[np.float32], n: int, order: NDArray[np.int32]) -> None:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _nearer_by(
-    row: NDArray[np.float32], words: NDArray[np.float32], first: int, second: int
-) -> tuple[float, float]:
+def _nearer_by(row: Float32, words: Float32, first: int, second: int) -> tuple[float, float]:
     """Return by how much the first word is nearer (squared distances), and the size of the terms.
 
     In float64, summed in any order: eight times faster than in a fixed one.
@@ -140,9 +136,7 @@ def _nearer_by(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def comes_before(
-    row: NDArray[np.float32], exact_words: NDArray[np.float32], first: Any, second: Any
-) -> bool:
+def comes_before(row: Float32, exact_words: Float32, first: Any, second: Any) -> bool:
     """Compare two words of a row by exact distance, then by position.
 
     Sums of n squares in two orders differ by less than 2 (n + 2) 2⁻⁵³ of themselves, and so does
@@ -159,9 +153,7 @@ def comes_before(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _settle_run(
-    row: NDArray[np.float32], exact_words: NDArray[np.float32], words: NDArray[np.int32]
-) -> None:
+def _settle_run(row: Float32, exact_words: Float32, words: Int32) -> None:
     """Sort a run of words, too close for float32, by exact distance and then by position."""
     for a in range(1, len(words)):
         word = words[a]
@@ -174,14 +166,14 @@ def _settle_run(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _write_limits(
-    keys: NDArray[np.float32],
-    order: NDArray[np.int32],
-    words: NDArray[np.int32],
-    lengths: NDArray[np.float32],
+    keys: Float32,
+    order: Int32,
+    words: Int32,
+    lengths: Float32,
     length: float,
     error: ScoreError,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    low: Float64,
+    high: Float64,
 ) -> None:
     """Write between which limits each score is: the upper one is that of all after it, too."""
     most = -np.inf
@@ -194,14 +186,14 @@ def _write_limits(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def rank_rows(
-    products: NDArray[np.float32],
+    products: Float32,
     words: Words,
-    lengths: NDArray[np.float32],
-    exact_rows: NDArray[np.float32],
-    row_norms: NDArray[np.float32],
+    lengths: Float32,
+    exact_rows: Float32,
+    row_norms: Float32,
     error: ScoreError,
     n_groups: int,
-    out: NDArray[Any],
+    out: AnyArray,
 ) -> None:
     """Write each row's nearest words to ``out``, (n_rows, n_ranked), nearest first.
 

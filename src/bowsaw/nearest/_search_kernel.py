@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw._arrays import Float32, Int32
 
 LOWEST = np.float32(np.finfo(np.float32).min)
 """Below every score. Not -inf, which fastmath may assume away."""
@@ -22,17 +23,17 @@ GROUP = 64
 class Words(NamedTuple):
     """Words centred on their mean, half their squared norms, and the words as given."""
 
-    centred: NDArray[np.float32]
-    half_norms: NDArray[np.float32]
-    exact: NDArray[np.float32]
+    centred: Float32
+    half_norms: Float32
+    exact: Float32
 
 
 class Rows(NamedTuple):
     """Descriptors centred like the words, as given, and the error of their scores."""
 
-    centred: NDArray[np.float32]
-    exact: NDArray[np.float32]
-    error: NDArray[np.float32]
+    centred: Float32
+    exact: Float32
+    error: Float32
 
 
 class ScoreError(NamedTuple):
@@ -67,12 +68,7 @@ def longest_near(length: float, score: float, error: ScoreError) -> Any:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def write_errors(
-    norms: NDArray[np.float32],
-    best: NDArray[np.float32],
-    error: ScoreError,
-    widening: float,
-    out: NDArray[np.float32],
-    margin: NDArray[np.float32],
+    norms: Float32, best: Float32, error: ScoreError, widening: float, out: Float32, margin: Float32
 ) -> None:
     """Write the errors of scores near the best of each row, and of bounds of them.
 
@@ -87,12 +83,12 @@ def write_errors(
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def scan_best_two(
-    scores: NDArray[np.float32],
-    half_norms: NDArray[np.float32],
+    scores: Float32,
+    half_norms: Float32,
     first_word: int,
-    best: NDArray[np.float32],
-    second: NDArray[np.float32],
-    code: NDArray[np.int32],
+    best: Float32,
+    second: Float32,
+    code: Int32,
 ) -> None:
     """Update each row's best and second best score (product minus half norm) and best word.
 
@@ -101,18 +97,10 @@ def scan_best_two(
     n_words, n_rows = scores.shape
     whole = n_words - n_words % 4
     for j in range(0, whole, 4):
-        s0 = scores[j]
-        s1 = scores[j + 1]
-        s2 = scores[j + 2]
-        s3 = scores[j + 3]
-        h0 = half_norms[j]
-        h1 = half_norms[j + 1]
-        h2 = half_norms[j + 2]
-        h3 = half_norms[j + 3]
-        k0 = np.int32(first_word + j)
-        k1 = np.int32(first_word + j + 1)
-        k2 = np.int32(first_word + j + 2)
-        k3 = np.int32(first_word + j + 3)
+        s0, s1, s2, s3 = scores[j], scores[j + 1], scores[j + 2], scores[j + 3]
+        h0, h1, h2, h3 = half_norms[j], half_norms[j + 1], half_norms[j + 2], half_norms[j + 3]
+        k0, k1 = np.int32(first_word + j), np.int32(first_word + j + 1)
+        k2, k3 = np.int32(first_word + j + 2), np.int32(first_word + j + 3)
         for i in range(n_rows):
             m = best[i]
             s = second[i]
@@ -155,7 +143,7 @@ def scan_best_two(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def squared_norms(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+def squared_norms(rows: Float32, out: Float32) -> None:
     """Write the squared norm of each row."""
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -166,7 +154,7 @@ def squared_norms(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def _score(row: NDArray[np.float32], word: NDArray[np.float32], half_norm: Any) -> Any:
+def _score(row: Float32, word: Float32, half_norm: Any) -> Any:
     total = np.float32(0)
     for d in range(row.shape[0]):
         total += row[d] * word[d]
@@ -174,7 +162,7 @@ def _score(row: NDArray[np.float32], word: NDArray[np.float32], half_norm: Any) 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def squared_distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+def squared_distance(a: Float32, b: Float32) -> float:
     """Squared distance in float64, summed in a fixed order: equal words give equal results."""
     total = 0.0
     for d in range(a.shape[0]):
@@ -189,10 +177,10 @@ def _weigh(
     k: Any,
     value: Any,
     error: Any,
-    exact_rows: NDArray[np.float32],
-    exact_words: NDArray[np.float32],
-    best: NDArray[np.float32],
-    code: NDArray[np.int32],
+    exact_rows: Float32,
+    exact_words: Float32,
+    best: Float32,
+    code: Int32,
 ) -> None:
     """Compare word ``k`` of this score with row ``i``'s best word so far."""
     if value > best[i] + 2 * error:
@@ -208,9 +196,7 @@ def _weigh(
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def score_guess(
-    rows: Rows, words: Words, best: NDArray[np.float32], code: NDArray[np.int32]
-) -> None:
+def score_guess(rows: Rows, words: Words, best: Float32, code: Int32) -> None:
     """Write the score of the word that ``code`` already names for each row."""
     centred, (vectors, half_norms, _) = rows.centred, words
     for i in range(centred.shape[0]):
@@ -219,13 +205,13 @@ def score_guess(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def scan_bounds(
-    bounds: NDArray[np.float32],
+    bounds: Float32,
     first_word: int,
     rows: Rows,
     words: Words,
-    margin: NDArray[np.float32],
-    best: NDArray[np.float32],
-    code: NDArray[np.int32],
+    margin: Float32,
+    best: Float32,
+    code: Int32,
 ) -> None:
     """Update best and code from upper bounds of the scores of a tile of words.
 
@@ -262,13 +248,7 @@ def scan_bounds(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def settle(
-    rows: Rows,
-    words: Words,
-    best: NDArray[np.float32],
-    second: NDArray[np.float32],
-    code: NDArray[np.int32],
-) -> int:
+def settle(rows: Rows, words: Words, best: Float32, second: Float32, code: Int32) -> int:
     """Decide, in float64, the rows whose two best scores are too close for float32.
 
     A row whose best two scores differ by more than twice its error is certain. For the others every

@@ -21,11 +21,9 @@ scores per thread.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32
 from bowsaw.bags import Bags
 from bowsaw.nearest._ranking_kernel import rank_rows
 from bowsaw.nearest.search import WordSearch
@@ -38,13 +36,8 @@ SCORES_BYTES = 2**22
 
 
 def ranked_words(
-    bags: Bags,
-    words: NDArray[np.float32],
-    n_ranked: int,
-    *,
-    n_jobs: int | None = -1,
-    verbose: bool = False,
-) -> NDArray[Any]:
+    bags: Bags, words: Float32, n_ranked: int, *, n_jobs: int | None = -1, verbose: bool = False
+) -> AnyArray:
     """Return the ``n_ranked`` nearest words of every descriptor, nearest first."""
     search = WordSearch(words, skip=False)
     n_words = len(words)

@@ -3,15 +3,14 @@
 **The problem.** Hard coding and k-means need, for every descriptor x, the word c that minimises
 ‖x − c‖². With both centred on the mean word, it is the word with the largest score x·c − ‖c‖²/2.
 
-**The method.** Products of blocks of descriptors with tiles of words by BLAS in float32, one thread
-per block, each tile scanned while it is still in the cache.
+Blocks of descriptors are multiplied with tiles of words by BLAS in float32, one thread per block,
+and each tile is scanned while it is still in the cache.
 
 **Skipping.** Most words can be ruled out without their full score. Let P be the first p principal
 directions of the words and r(x) the norm of what P leaves of x. By Cauchy and Schwarz
-x·c ≤ Px·Pc + r(x) r(c), a product of p + 1 dimensions instead of n_dims. The word with the best
-bound is scored in full, then only those words whose bound reaches the best score so far. On dense
-SIFT with 5000 words a bound of 48 dimensions leaves about one word in a thousand. Where the words
-have no such directions, or are few, all scores are computed.
+x·c ≤ Px·Pc + r(x) r(c), a product of p + 1 dimensions instead of n_dims. Only words whose bound
+reaches the best score so far are scored in full: on dense SIFT with 5000 words and 48 dimensions,
+one in a thousand. Where words have no such directions, or are few, all scores are computed.
 
 **Invariants.** The answer is the arg-min of Σ_d (x_d − c_d)² summed in float64 in the order of the
 dimensions, the lowest index where sums are equal: the same for any BLAS, block size and number of
@@ -48,6 +47,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bowsaw._arrays import Bools, Float32, Float64, Int32
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
 from bowsaw.nearest._search_kernel import (
@@ -85,7 +85,7 @@ LARGEST = 2.0**62
 class WordSearch:
     """Search for the nearest of some words; shared by threads."""
 
-    def __init__(self, words: NDArray[np.float32], *, skip: bool | None = None) -> None:
+    def __init__(self, words: Float32, *, skip: bool | None = None) -> None:
         self.exact_words = read_only(np.ascontiguousarray(words, dtype=np.float32))
         n_words, n_dims = self.exact_words.shape
         self.centre = centre_of(self.exact_words)
@@ -104,13 +104,13 @@ class WordSearch:
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
         self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
         self._product, self._bounded = Scratch(), Scratch()
-        self.directions: NDArray[np.float32] | None = None
+        self.directions: Float32 | None = None
         if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
             # The matrices are small: one thread is faster than several.
             with single_threaded_blas():
                 self._prepare_bounds(norms, always=bool(skip))
 
-    def _prepare_bounds(self, norms: NDArray[np.float64], always: bool) -> None:
+    def _prepare_bounds(self, norms: Float64, always: bool) -> None:
         """Find the directions of the bound and the words along them, if that saves work."""
         n_dims = self.words.shape[1]
         energy, axes = self._axes()
@@ -128,13 +128,13 @@ class WordSearch:
         self.bound_words = np.concatenate([along, left[:, None]], axis=1).astype(np.float32)
         self.bound_error = spread
 
-    def _axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _axes(self) -> tuple[Float64, Float64]:
         """Return the energies of the words' principal directions, falling, and the directions."""
         wide = self.words[_usual(self.half_norms)].astype(np.float64)
         energy, axes = np.linalg.eigh(wide.T @ wide)
         return energy[::-1], axes[:, ::-1]
 
-    def principal(self, n_directions: int) -> NDArray[np.float32]:
+    def principal(self, n_directions: int) -> Float32:
         """Return the words' first principal directions, ``(n_dims, n_directions)`` or fewer."""
         return np.ascontiguousarray(self._axes()[1][:, :n_directions], dtype=np.float32)
 
@@ -144,9 +144,7 @@ class WordSearch:
         along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
-    def find(
-        self, rows: NDArray[np.float32], guess: NDArray[np.int32] | None = None
-    ) -> NDArray[np.int32]:
+    def find(self, rows: Float32, guess: Int32 | None = None) -> Int32:
         """Return the nearest word of each row, ``(n_rows,)``, found in the calling thread."""
         centred, norms = self.centre_rows(rows)
         block = Rows(centred, rows, np.empty(len(rows), dtype=np.float32))
@@ -158,19 +156,14 @@ class WordSearch:
             self._scan_some(block, norms, best, code, guess)
         return code
 
-    def read(self, bags: Bags, start: int, stop: int) -> NDArray[np.float32]:
-        """Return rows of bags, valid until the thread's next call.
-
-        Workers of Dask return freed memory at once and would allocate it again for each block:
-        35,000 page faults for 300 images instead of 1500.
-        """
+    def read(self, bags: Bags, start: int, stop: int) -> Float32:
+        """Return rows of bags, valid until the thread's next call."""
+        # Workers of Dask return freed memory at once: fresh rows take 20 times the page faults.
         rows = self._rows.take(stop - start, bags.n_dims)
         bags.read_into(start, rows)
         return rows
 
-    def centre_rows(
-        self, rows: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def centre_rows(self, rows: Float32) -> tuple[Float32, Float32]:
         """Return the rows centred on the mean word, and the squares of their norms.
 
         The centred rows are valid until the thread's next call of a method of this search.
@@ -183,13 +176,7 @@ class WordSearch:
         check_size("descriptors", float(np.sqrt(norms.max(initial=0))))
         return centred, norms
 
-    def _scan_all(
-        self,
-        rows: Rows,
-        norms: NDArray[np.float32],
-        best: NDArray[np.float32],
-        code: NDArray[np.int32],
-    ) -> None:
+    def _scan_all(self, rows: Rows, norms: Float32, best: Float32, code: Int32) -> None:
         """Score every word, then settle what float32 leaves open."""
         second = np.full_like(best, LOWEST)
         for first, scores in self._tiles(self.words, rows.centred):
@@ -199,12 +186,7 @@ class WordSearch:
         settle(rows, self.arrays, best, second, code)
 
     def _scan_some(
-        self,
-        rows: Rows,
-        norms: NDArray[np.float32],
-        best: NDArray[np.float32],
-        code: NDArray[np.int32],
-        guess: NDArray[np.int32] | None,
+        self, rows: Rows, norms: Float32, best: Float32, code: Int32, guess: Int32 | None
     ) -> None:
         """Score the words whose bounds reach the best score so far."""
         margin = np.empty_like(best)
@@ -219,9 +201,7 @@ class WordSearch:
                 write_errors(norms, best, self.error, self.bound_error, rows.error, margin)
             scan_bounds(bounds, first, rows, self.arrays, margin, best, code)
 
-    def _tiles(
-        self, operands: NDArray[np.float32], rows: NDArray[np.float32]
-    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def _tiles(self, operands: Float32, rows: Float32) -> Iterator[tuple[int, Float32]]:
         """Yield the products of each tile of words with the rows, all in the same memory."""
         columns = rows.T
         for first in range(0, len(operands), TILE_WORDS):
@@ -230,9 +210,7 @@ class WordSearch:
             np.dot(tile, columns, out=products)
             yield first, products
 
-    def _along(
-        self, centred: NDArray[np.float32], norms: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _along(self, centred: Float32, norms: Float32) -> Float32:
         """Return the rows along the directions, and the norm of their remainder."""
         assert self.directions is not None
         n_kept = self.directions.shape[1]
@@ -262,9 +240,9 @@ def _rounding(n: int) -> float:
     return n * UNIT / (1 - 2 * n * UNIT)
 
 
-def centre_of(words: NDArray[np.float32]) -> NDArray[np.float32]:
+def centre_of(words: Float32) -> Float32:
     """Return the mean of the words that are not far from it, ``(n_dims,)``."""
-    mean: NDArray[np.float64] = words.mean(axis=0, dtype=np.float64)
+    mean: Float64 = words.mean(axis=0, dtype=np.float64)
     gaps = words - mean
     usual = _usual(np.einsum("kd,kd->k", gaps, gaps))
     if not usual.all():
@@ -272,10 +250,9 @@ def centre_of(words: NDArray[np.float32]) -> NDArray[np.float32]:
     return mean.astype(np.float32)
 
 
-def _usual(squares: NDArray[np.floating]) -> NDArray[np.bool_]:
+def _usual(squares: NDArray[np.floating]) -> Bools:
     """Return which words are not ``FAR``, by their squared distances from a centre."""
-    found: NDArray[np.bool_] = squares <= FAR**2 * np.float64(np.median(squares))
-    return found
+    return np.asarray(squares <= FAR**2 * np.float64(np.median(squares)))
 
 
 def check_size(what: str, norm: float) -> None:
@@ -288,19 +265,11 @@ def check_size(what: str, norm: float) -> None:
 
 
 def nearest_words(
-    bags: Bags, words: NDArray[np.float32], *, n_jobs: int | None = -1, verbose: bool = False
-) -> NDArray[np.int32]:
+    bags: Bags, words: Float32, *, n_jobs: int | None = -1, verbose: bool = False
+) -> Int32:
     """Return the nearest word of every descriptor, ``(n_descriptors,)``.
 
     ``words`` are in the bags' stored units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bowsaw import Bags
-    >>> bags = Bags(np.array([[0.2], [2.0]]))
-    >>> nearest_words(bags, np.array([[0.0], [1.0]], dtype=np.float32)).tolist()
-    [0, 1]
     """
     codes = np.empty(bags.n_descriptors, dtype=np.int32)
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
@@ -312,10 +281,10 @@ def nearest_words(
 
 def find_blocks(
     bags: Bags, search: WordSearch, *, n_jobs: int | None = -1
-) -> Iterator[tuple[int, NDArray[np.int32]]]:
+) -> Iterator[tuple[int, Int32]]:
     """Yield ``(start, codes)`` for consecutive blocks of descriptors."""
 
-    def find(limits: tuple[int, int]) -> tuple[int, NDArray[np.int32]]:
+    def find(limits: tuple[int, int]) -> tuple[int, Int32]:
         return limits[0], search.find(search.read(bags, *limits))
 
     with single_threaded_blas():

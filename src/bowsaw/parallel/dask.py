@@ -252,11 +252,7 @@ class Cluster:
                 )
 
     def ordered_map(
-        self,
-        function: Callable[..., Any],
-        items: Iterable[Any],
-        *shared: Any,
-        homes: bool = False,
+        self, function: Callable[..., Any], items: Iterable[Any], *shared: Any, homes: bool = False
     ) -> Generator[Any, None, None]:
         """Yield ``function(item, *shared)`` for each item, in order, computed by the workers.
 

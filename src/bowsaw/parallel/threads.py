@@ -4,11 +4,9 @@ The kernels release the GIL (numba with ``nogil``, OpenCV, BLAS), so threads sha
 and nothing is copied. Work is cut into blocks whose limits do not depend on ``n_jobs``, each block
 is computed with single-threaded BLAS, and results are returned in the order of the blocks.
 
-**n_jobs.** Every estimator and function has ``n_jobs=-1`` by default: one thread per core that this
-process may use, counted by joblib, which respects the CPU affinity and the quota of a container.
-scikit-learn's default is None, one job, because its jobs are mostly processes that copy data. Here
-threads cost neither memory nor accuracy. None and 1 use the calling thread alone, n uses n threads,
-and -2 leaves one core free.
+**n_jobs.** The default is -1, one thread per core that this process may use (joblib counts them,
+after CPU affinity and the quota of a container); scikit-learn's is None, because its jobs are
+mostly processes that copy data. None and 1 use the calling thread alone; -2 leaves one core free.
 """
 
 from __future__ import annotations
@@ -45,15 +43,7 @@ def available_cores() -> int:
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` asks for; see the module.
-
-    Examples
-    --------
-    >>> effective_jobs(None), effective_jobs(3)
-    (1, 3)
-    >>> effective_jobs(-1) == available_cores()
-    True
-    """
+    """Return the number of threads that ``n_jobs`` asks for; see the module."""
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
@@ -99,14 +89,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 class Scratch(threading.local):
-    """Memory that each thread reuses: page faults of fresh blocks take a fifth of soft coding.
-
-    Examples
-    --------
-    >>> scratch = Scratch()
-    >>> scratch.take(2, 3).shape, scratch.take(1, 2).shape
-    ((2, 3), (1, 2))
-    """
+    """Memory that each thread reuses: page faults of fresh blocks take a fifth of soft coding."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, dtype=np.float32)
@@ -130,11 +113,6 @@ def ordered_map(
 
     Items are read in the calling thread. At most ``ahead`` items per thread run or wait, so memory
     stays bounded. An exception ends the map at its place in the order of the items.
-
-    Examples
-    --------
-    >>> list(ordered_map(lambda x: x * x, range(5), n_jobs=2))
-    [0, 1, 4, 9, 16]
     """
     jobs = effective_jobs(n_jobs)
     queue = iter(items)

@@ -8,11 +8,12 @@ from the moments' estimate. The log-likelihood is concave in (a, b), so the solu
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw._arrays import AnyArray, Float64, Int64
 
 MOST_STEPS = 60
 ENOUGH = 1e-7
@@ -140,7 +141,7 @@ def fit_group(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_up(values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def sum_up(values: Float64, out: Float64) -> None:
     """Write Σ f, Σ (f − mean)², Σ log f and Σ log(1 − f)."""
     total, logs, rests = 0.0, 0.0, 0.0
     product, rest = 1.0, 1.0
@@ -164,11 +165,7 @@ def sum_up(values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def relevances(
-    rows: NDArray[Any],
-    order: NDArray[np.int64],
-    class_sizes: NDArray[np.int64],
-    guards: Guards,
-    out: NDArray[np.float64],
+    rows: AnyArray, order: Int64, class_sizes: Int64, guards: Guards, out: Float64
 ) -> None:
     """Write I(f; y) of each row of values; ``order`` lists the bags class by class."""
     floor, least_variance = guards.floor, guards.least_variance

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from bowsaw._arrays import Bools, Float64
 
 _REORDERED = {"reassoc", "contract", "nsz"}
 
@@ -21,31 +22,26 @@ _REORDERED = {"reassoc", "contract", "nsz"}
 class Tridiagonal(NamedTuple):
     """X'X = Q T Q': the diagonals of T, X along Q ``(p, n_bags)`` and Y's moments along Q."""
 
-    diagonal: NDArray[np.float64]
-    beside: NDArray[np.float64]
-    along: NDArray[np.float64]
-    moments: NDArray[np.float64]
+    diagonal: Float64
+    beside: Float64
+    along: Float64
+    moments: Float64
 
 
 class Regression(NamedTuple):
     """A fit with removable columns: X' (never changed), z, (A⁻¹)_kk, B, R and 1 − H_ii."""
 
-    columns: NDArray[np.float64]
-    lines: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    slopes: NDArray[np.float64]
-    residuals: NDArray[np.float64]
-    left: NDArray[np.float64]
-    is_removed: NDArray[np.bool_]
+    columns: Float64
+    lines: Float64
+    scale: Float64
+    slopes: Float64
+    residuals: Float64
+    left: Float64
+    is_removed: Bools
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def solve_ridges(
-    matrix: Tridiagonal,
-    ridges: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    leverages: NDArray[np.float64],
-) -> None:
+def solve_ridges(matrix: Tridiagonal, ridges: Float64, slopes: Float64, leverages: Float64) -> None:
     """Write (T + αI)⁻¹ moments and the diagonal of along' (T + αI)⁻¹ along, for each ridge α.
 
     ``slopes`` is (p, n_ridges, n_classes) and ``leverages`` (n_ridges, n_bags).
@@ -86,12 +82,12 @@ def solve_ridges(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def left_out_errors(
-    fitted: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    leverages: NDArray[np.float64],
-    shares: NDArray[np.float64],
+    fitted: Float64,
+    targets: Float64,
+    leverages: Float64,
+    shares: Float64,
     least_left: float,
-    errors: NDArray[np.float64],
+    errors: Float64,
 ) -> None:
     """Write the mean over bags of the squared leave-one-out residuals, for each ridge.
 
@@ -114,11 +110,11 @@ def left_out_errors(
 @njit(nogil=True, cache=True, fastmath=_REORDERED, error_model="numpy")
 def errors_without(
     fit: Regression,
-    crossed: NDArray[np.float64],
-    slope_squares: NDArray[np.float64],
-    residual_squares: NDArray[np.float64],
+    crossed: Float64,
+    slope_squares: Float64,
+    residual_squares: Float64,
     least_left: float,
-    errors: NDArray[np.float64],
+    errors: Float64,
 ) -> None:
     """Write the mean squared leave-one-out error without each word alone.
 

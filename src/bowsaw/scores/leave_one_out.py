@@ -283,11 +283,7 @@ class BackwardRidge:
 
 
 def leave_one_out_gradient(
-    histograms: ArrayLike,
-    targets: Floats,
-    *,
-    ridges: Sequence[float] = RIDGES,
-    floor: float = 1e-4,
+    histograms: ArrayLike, targets: Floats, *, ridges: Sequence[float] = RIDGES, floor: float = 1e-4
 ) -> tuple[float, Floats]:
     """Return the leave-one-out error (minus the score) and its gradient, ``(n_bags, n_words)``.
 

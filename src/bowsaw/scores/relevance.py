@@ -77,11 +77,7 @@ class Relevance(WordwiseScore):
     name = "relevance"
 
     def __init__(
-        self,
-        *,
-        floor: float | None = None,
-        least_deviation: float = 0.25,
-        min_documents: int = 3,
+        self, *, floor: float | None = None, least_deviation: float = 0.25, min_documents: int = 3
     ) -> None:
         if floor is not None:
             remedy = "1 minus a smaller floor is 1."

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bowsaw.inference._arrays import Float64, Int64
+from bowsaw._arrays import Float64, Int64
 
 _CHUNK = 1024
 _ROOT_HALF = np.int64(0x3FE6A09E667F3BCD)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bowsaw.inference._arrays import Float32, Float64
+from bowsaw._arrays import Float32, Float64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -124,8 +124,7 @@ class Selection(ComparedByValue):
         if self.groups is not None:
             return add_columns(histograms, self.groups)
         assert self.kept is not None
-        chosen: NDArray[Any] = histograms[:, self.codebook.positions(self.kept)]
-        return chosen
+        return np.asarray(histograms[:, self.codebook.positions(self.kept)])
 
     def record(self) -> dict[str, Any]:
         """Return a JSON-able record of everything but the words."""

@@ -1,4 +1,4 @@
-"""Short names of array types, for the signatures of kernels."""
+"""Short names of array types, for the signatures of kernels and of the modules around them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,4 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
 UInt16 = NDArray[np.uint16]
+UInt32 = NDArray[np.uint32]
