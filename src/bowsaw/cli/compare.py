@@ -222,8 +222,9 @@ class Watcher:
         self._step, self._at = step, time.perf_counter()
         if self.live is None and (*panel, step.cell["split"]) != self._last:
             self._last = (*panel, step.cell["split"])
-            split = f"split {step.cell['split']} ({progress_text(step)})"
-            self._command.note(f"{_title(panel)}, {split}")
+            unit = "fold" if "n_folds" in step.cell else "split"
+            done = " ".join(progress_text(step).split())
+            self._command.note(f"{_title(panel)}, {unit} {step.cell['split']} ({done})")
 
     def _render(self) -> Group:
         """Return the table of the last panel that was begun, and below it what moves."""
