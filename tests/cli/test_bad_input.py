@@ -113,7 +113,7 @@ export all.sft -o x.onnx --classifier model.sft  | Mismatch  | other words
 convert full/notes.txt x.npz                     | Format    | is not a vocabulary of a known
 convert v.npz ./v.npz                            | Parameter | is the input itself
 convert v.npy x.npz --scale -3                   | Parameter | scale must be a finite number of at
-whatif BOOK s --keep 12                          | Parameter | from 1 to 11 (the codebook has 12
+whatif BOOK s --keep 12                          | Parameter | --keep must be from 1 to 11 (the
 whatif BOOK s --keep 5 --transfer best           | Parameter | got 'best'
 whatif BOOK s --keep 5 --coding soft --sharpness 0 --transfer all | Parameter | sharpness must
 whatif BOOK s --subset same.sft                  | Mismatch  | has all 12 words

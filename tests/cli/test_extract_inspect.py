@@ -80,7 +80,7 @@ def test_the_split_is_kept_with_the_store_until_another_is_given(bowsaw, made, t
     assert bowsaw(*extract, "--patch", 24).lines()[-1].startswith("no split: a class has fewer")
     assert Store("small.store").split is None
     found = bowsaw("train", "small.store", "--words", 3, "-o", "book.safetensors")
-    assert "no split, for a class has fewer than 3 images: all images are used" in found.err
+    assert "no split, so all images are used; a class has fewer than 3" in found.err
     assert load("book.safetensors").provenance["part"] == "all"
 
 

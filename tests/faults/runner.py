@@ -199,7 +199,6 @@ def make_repeatable(counters: Counters) -> None:
     Checkpoint.due = property(lambda self: self.path is not None)  # type: ignore[assignment]
     for module, name, value in (
         ("comparison.compare", "_now", lambda: "2000-01-01T00:00:00+00:00"),
-        ("comparison.workers", "POLL_SECONDS", 0.1),
         ("store.extraction", "SHARD_IMAGES", 9),
         ("coding.bag_of_words", "CHUNK_BAGS", 9),
         ("selection.annealing", "RENEWAL", 50),
@@ -272,6 +271,8 @@ def fork_command(task: dict[str, Any], counters: Counters) -> dict[str, Any]:
         os._exit(code)
     while not counters.read()[2]:
         time.sleep(0.0005)
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            break
     begin = time.monotonic()
     for seconds, number in task.get("fault", {}).get("clock", []):
         while time.monotonic() < begin + seconds:

@@ -258,10 +258,10 @@ def part_of(command: Command, store: Store, usual: str) -> Part:
     options, kept = command.options, store.split
     name = options.part or ("all" if kept is None else usual)
     if kept is None and options.part is None and usual != "all":
-        why = "" if auto_sizes(store.y, store.classes) else ", for a class has fewer than 3 images"
-        remedy = "" if why else f"; keep one with: {shlex.join(['bowsaw', 'split', options.store])}"
-        remedy += "" if why else " auto"
-        command.note(f"{options.store} has no split{why}: all images are used{remedy}")
+        why = "a class has fewer than 3 images"
+        if auto_sizes(store.y, store.classes) is not None:
+            why = f"keep one with: {shlex.join(['bowsaw', 'split', options.store, 'auto'])}"
+        command.note(f"{options.store} has no split, so all images are used; {why}")
     if name == "all":
         return Part(name, np.arange(store.n_usable), kept)
     kept = split_of(store, f"--part {name} is one of its parts")
@@ -304,10 +304,12 @@ def check_split(book: Codebook, store: Store, options: argparse.Namespace) -> No
             f"its split: {shlex.join(words)}"
         )
     if options.name != "encode":
-        what = f"was trained on {n_leaked} test images of the split" if n_leaked else "has another"
+        what = "belongs to another split"
+        if n_leaked:
+            what = f"was trained on {n_leaked} test images of the split"
         raise LeakError(
-            f"the codebook {what}, and no split of these images can test it. Train one on part "
-            f"codebook: {train_command(book, options)}"
+            f"the codebook {what}, and no split that the store can have tests it. Train one on "
+            f"part codebook: {train_command(book, options)}"
         )
 
 

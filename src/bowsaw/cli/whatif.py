@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
 from bowsaw.codebook import Codebook
-from bowsaw.errors import MismatchError
+from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count, format_seconds
 from bowsaw.inference.survey import ALL, Measurement, Survey, draw_words, ways_of
@@ -79,6 +79,11 @@ def run(command: Command) -> None:
 
 def _kept_words(book: Codebook, options: argparse.Namespace, seed: int) -> NDArray[np.int64]:
     """Return the ids of the words to keep."""
+    if options.keep is not None and options.keep >= book.n_words:
+        raise ParameterError(
+            f"--keep must be from 1 to {book.n_words - 1} (the codebook has {book.n_words} words); "
+            f"got {options.keep}. Keep fewer words, or train a larger codebook."
+        )
     if options.subset is None:
         return draw_words(book, options.keep, seed)
     small = load(options.subset)
