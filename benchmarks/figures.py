@@ -1,4 +1,4 @@
-"""The pictures of docs/inference.md: what a move costs, and who inherits a pruned cell.
+"""The figures of docs/inference.md: what a move costs, and how a pruned cell is divided.
 
 ``draw_costs`` plots what ``whatif_curves`` measured. ``draw_cell`` needs no measurement: it draws
 descriptors in the plane, lets bowsaw train words on them, prunes one and shows what three ways of
@@ -114,7 +114,7 @@ def _costs(measured: dict[str, Any]) -> tuple[Figure, str]:
         if number % 2 == 0:
             panel.set_ylabel("time of one move")
     figure.supxlabel(
-        f"Dotted: where the other three panels stand ({fixed['images']} images, "
+        f"Dotted: the values in the other three panels ({fixed['images']} images, "
         f"{fixed['words of the codebook']} words, {fixed['kept words']} of them kept, "
         f"{fixed['words that a move replaces']} replaced). {measured['threads']} threads. "
         "Both axes are logarithmic.\n"
@@ -213,27 +213,27 @@ def _duration(seconds: float) -> str:
     return f"{seconds:g} s"
 
 
-# -- who inherits a pruned cell --------------------------------------------------------------------
+# -- how a pruned cell is divided ------------------------------------------------------------------
 
 HEIRS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
 NOBODY = "#999999"
 """A word that some way gives a part and coding again does not."""
 KNOWS = {
-    "exact": "looks at every descriptor,\nand says what coding again says",
+    "exact": "counts every descriptor,\nequal to re-encoding",
     "voronoi": "assumes a round Gaussian\naround the pruned word (Eq. 3)",
     "uniform": "equal parts to the five words\nnearest to the pruned one (Eq. 6)",
 }
 
 
 def _cell(what: Inheritance) -> tuple[Figure, str]:
-    title = "Who inherits the descriptors of a pruned word"
+    title = "Where the descriptors of a pruned word go"
     figure = Figure(figsize=(8.6, 7.9))
     figure.text(0.02, 0.985, title, fontsize=13, weight="bold", va="top")
     maps = figure.add_gridspec(1, 2, left=0.02, right=0.98, top=0.885, bottom=0.38, wspace=0.04)
     bars = figure.add_gridspec(1, 3, left=0.02, right=0.98, top=0.225, bottom=0.045, wspace=0.08)
     _before(figure.add_subplot(maps[0], anchor="W"), what)
     _after(figure.add_subplot(maps[1], anchor="E"), what)
-    figure.text(0.02, 0.335, "3. Which share of ★ each heir gets, by three ways of inferring")
+    figure.text(0.02, 0.335, "3. Which share of ★ each neighbour gets, by three ways of inferring")
     first = None
     for i, way in enumerate(WAYS):
         panel = figure.add_subplot(bars[i], sharey=first)
@@ -273,7 +273,7 @@ def _before(panel: Axes, what: Inheritance) -> None:
 def _after(panel: Axes, what: Inheritance) -> None:
     title = (
         "2. Without ★: each of them goes to the nearest\n"
-        "word that is left, so the heirs divide the cell"
+        "word that is left, so neighbours divide the cell"
     )
     box = _map(panel, what, title)
     own = what.codes == what.pruned
@@ -327,7 +327,7 @@ def _bars(panel: Axes, what: Inheritance, way: str) -> None:
     panel.set_yticks([])
     panel.spines["left"].set_visible(False)
     wrong = what.misplaced(way)
-    verdict = "nothing goes wrong" if wrong == 0 else f"{_percent(wrong)} of ★ goes to wrong words"
+    verdict = "no error" if wrong == 0 else f"{_percent(wrong)} of ★ goes to wrong words"
     for text, lift, weight in ((way, 44, "bold"), (KNOWS[way], 20, "normal"), (verdict, 6, "bold")):
         panel.annotate(
             text,

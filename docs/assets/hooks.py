@@ -33,7 +33,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from bowsaw import errors
-from bowsaw.cli.main import COMMANDS, parser
+from bowsaw.cli.main import GROUPS, parser
 
 TOP = Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
@@ -304,13 +304,15 @@ def command_lines() -> Iterator[str]:
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "82"
     try:
-        for name in COMMANDS:
-            commands = next(
-                action
-                for action in parser(name)._actions
-                if isinstance(action, argparse._SubParsersAction)
-            )
-            yield f"## {name}\n\n```text\n{commands.choices[name].format_help()}```\n"
+        for title, names in GROUPS.items():
+            yield f"## {title.capitalize()}\n"
+            for name in names:
+                commands = next(
+                    action
+                    for action in parser(name)._actions
+                    if isinstance(action, argparse._SubParsersAction)
+                )
+                yield f"### {name}\n\n```text\n{commands.choices[name].format_help()}```\n"
     finally:
         os.environ.pop("COLUMNS")
         if before is not None:

@@ -249,7 +249,7 @@ def _panels() -> Iterator[str]:
             full = _mean(paper_records(), (*panel, "full", 5000)) if name else ""
             means = [_mean(paper_records(), (*panel, method, size)) for method in methods]
             rows.append([name, str(size), *means, full])
-    yield from _table(["", "words", *(f"`{name}`" for name in methods), "all 5000"], rows)
+    yield from _table(["panel", "words", *(f"`{name}`" for name in methods), "all 5000"], rows)
 
 
 def _of_sizes() -> Iterator[str]:
@@ -260,7 +260,7 @@ def _of_sizes() -> Iterator[str]:
             row = [f"{panel[0]}, {panel[1]}, `{method}`"]
             row += [_mean(paper_records(), (*panel, method, size)) for size in sizes]
             rows.append([*row, _mean(paper_records(), (*panel, "full", 5000))])
-    yield from _table(["", *map(str, sizes), "all 5000"], rows)
+    yield from _table(["panel and method", *map(str, sizes), "all 5000"], rows)
 
 
 # -- time, bytes and memory ----------------------------------------------------------------------

@@ -109,6 +109,6 @@ def test_the_report_shows_what_was_asked_and_what_was_measured(tmp_path: Path) -
     assert text.count(line) == len(CHOOSING)
     assert "| a search | 2 |  | 2 ms |  | **9** s | ≤ 200 | equal |" in text
     assert "NO: equal" in text
-    assert "1.5 s until the first score, then 20 µs a step (median; 30 µs of processor" in text
-    assert "2 s against 60 s, 30 times faster, where 40 is all" in text
+    assert "1.5 s until the first score, then 20 µs per step (median; 30 µs of processor" in text
+    assert "2 s against 60 s, 30 times faster; a search that codes once" in text
     assert "memory grew by 1 MiB" in text
