@@ -108,5 +108,5 @@ $(VENV)/.demo-is-installed: $(VENV)/pyvenv.cfg $(INSTALLED_FROM)
 
 $(VENV)/.dev-is-installed: $(VENV)/pyvenv.cfg $(INSTALLED_FROM)
 	@echo "Installing bowsaw and what its tests, checks and benchmarks need (once)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[demo,test,lint,bench]"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,bench]"
 	@touch $(VENV)/.demo-is-installed $@

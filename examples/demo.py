@@ -76,7 +76,7 @@ def run(*arguments: str | Path) -> None:
 def main(folder: Path = Path("demo")) -> None:
     """Write the images, shrink, predict, compare, and report what was found and where."""
     begin = time.perf_counter()
-    learned, aside = folder / "digits", folder / "aside"
+    learned, aside = folder / "digits", folder / "other-digits"
     recogniser, comparison = folder / "recogniser", folder / "run"
     for old in (learned, aside, recogniser, comparison):
         shutil.rmtree(old, ignore_errors=True)
