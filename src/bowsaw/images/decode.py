@@ -85,7 +85,7 @@ def read_image(
     try:
         if isinstance(source, np.ndarray):
             grey = _grey(_checked(source), cv2.COLOR_RGB2GRAY)
-            digest = _array_digest(source)
+            digest = short_digest(f"{source.dtype.str}{source.shape}".encode() + source.tobytes())
         else:
             data = source if isinstance(source, bytes) else _content(path, max_pixels)
             digest = short_digest(data)
@@ -227,10 +227,6 @@ def _checked(array: NDArray[Any]) -> NDArray[Any]:
             "is an image"
         )
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-
-
-def _array_digest(array: NDArray[Any]) -> int:
-    return short_digest(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
 
 
 class _Quiet:

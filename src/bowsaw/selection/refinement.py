@@ -1,8 +1,5 @@
 r"""Refinement: moving the kept words so that their histograms separate the classes better.
 
-**The problem.** Once few words are left, letting them move to where classes differ gains more than
-any choice among the words that k-means put where descriptors are many.
-
 **The step.** With the histograms f of the present words, the gradient G of the leave-one-out error
 (:mod:`bowsaw.scores.leave_one_out`) shows for each bag which words should be found more often. For
 a descriptor x of bag b with soft codes q (softmax of −s‖x − c_k‖²) the chain rule gives
@@ -24,9 +21,8 @@ subset: the ids are those of the words it began with, and provenance records how
 
 **Cost.** Per step ``per_bag`` descriptors of at most 1500 bags: 4 · rows · n_dims · n_words
 operations in BLAS, one exponential per row and word, and one gradient of the error. Memory: 4 bytes
-per row and word, and the descriptors (at most 2048 of each bag) as they are stored.
-
-**Invariant.** The same on any number of threads: blocks of bags are added up in order.
+per row and word, and the descriptors (at most 2048 of each bag) as they are stored. Blocks of bags
+are added up in order: the result is the same on any number of threads.
 """
 
 from __future__ import annotations
