@@ -258,9 +258,10 @@ class Refinement(Selector):
                 f"start must choose words that code alone; {begun.method} codes with the full "
                 "codebook. Name another selector, or None."
             )
-        kept, early = begun.kept, interrupted or first._stopped
+        kept, early = begun.codebook.ids, interrupted or first._stopped
         # New words, such as those of k-means, are made again on resuming.
-        if not early and kept is not None and _are_words_of(begun.codebook, codebook):
+        known = np.isin(kept, codebook.ids).all()
+        if not early and known and np.array_equal(begun.codebook.words, codebook.only(kept).words):
             names = ("method", "scores", "score", "certificate", "parameters")
             parts = {name: json_value(getattr(begun, name)) for name in names}
             chosen.save({"kept": kept.tolist(), **parts})
@@ -275,11 +276,6 @@ class Refinement(Selector):
             start.set_params(n_jobs=self.n_jobs, verbose=self._shows())
         made: Selector = clone(start).set_params(codebook=codebook, n_kept=n_kept)
         return made
-
-
-def _are_words_of(small: Codebook, large: Codebook) -> bool:
-    known = bool(np.isin(small.ids, large.ids).all())
-    return known and np.array_equal(small.words, large.only(small.ids).words)
 
 
 def _choose(
