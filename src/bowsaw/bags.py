@@ -197,12 +197,8 @@ class Bags(Sequence[NDArray[Any]]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send only the chosen rows to another process, not their whole pieces."""
-        build = partial(
-            Bags.from_pieces,
-            scale=self._scale,
-            description=self._description,
-            digests=self._digests,
-        )
+        about: Any = {"scale": self._scale, "description": self._description}
+        build = partial(Bags.from_pieces, digests=self._digests, **about)
         one_piece = np.zeros(len(self), dtype=np.int64)
         return build, ([self.values], one_piece, self._offsets[:-1], self._counts)
 
@@ -255,21 +251,12 @@ class Bags(Sequence[NDArray[Any]]):
     def values(self) -> NDArray[Any]:
         """All descriptors, ``(n_descriptors, n_dims)``; a copy unless one array holds just them."""
         whole = self._pieces[0]
-        if len(self._pieces) == 1 and self._is_run(0, len(self), 0, len(whole)):
+        in_order = np.array_equal(self._start, self._offsets[:-1])
+        if len(self._pieces) == 1 and in_order and self.n_descriptors == len(whole):
             return whole
         out = np.empty((self.n_descriptors, self.n_dims), dtype=self.dtype)
         self.read_into(0, out)
         return out
-
-    def _is_run(self, first: int, last: int, begin: int, end: int) -> bool:
-        starts, counts = self._start[first:last], self._counts[first:last]
-        if not len(starts):
-            return begin == end
-        return bool(
-            starts[0] == begin
-            and starts[-1] + counts[-1] == end
-            and (starts[1:] == starts[:-1] + counts[:-1]).all()
-        )
 
     def __len__(self) -> int:
         return len(self._counts)

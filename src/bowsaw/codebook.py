@@ -35,6 +35,7 @@ METRICS = ("euclidean",)
 N_GLYPHS = 24
 """Words that a notebook shows."""
 _FACE = {"viewBox": f"-2 -2 {SIDE + 4} {SIDE + 4}", "width": SIDE, "height": SIDE, "role": "img"}
+_FIELDS = ("words", "ids", "scale", "metric", "description", "provenance", "trained_on")
 
 
 class Codebook:
@@ -68,16 +69,7 @@ class Codebook:
     [3, 0]
     """
 
-    __slots__ = (
-        "_by_id",
-        "_description",
-        "_ids",
-        "_metric",
-        "_provenance",
-        "_scale",
-        "_trained_on",
-        "_words",
-    )
+    __slots__ = ("_by_id", *(f"_{name}" for name in _FIELDS))
 
     def __init__(
         self,
@@ -115,11 +107,8 @@ class Codebook:
         self._metric = metric
         self._description = json_mapping(description, "description")
         self._provenance = json_mapping(provenance, "provenance") or {}
-        self._trained_on = (
-            None
-            if trained_on is None
-            else np.unique(as_integers(trained_on, "trained_on", np.uint64))
-        )
+        seen = None if trained_on is None else as_integers(trained_on, "trained_on", np.uint64)
+        self._trained_on = None if seen is None else np.unique(seen)
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
                 value.setflags(write=False)
@@ -288,15 +277,7 @@ class Codebook:
         return Codebook(**{**self._state(), **changes})
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "words": self._words,
-            "ids": self._ids,
-            "scale": self._scale,
-            "metric": self._metric,
-            "description": self._description,
-            "provenance": self._provenance,
-            "trained_on": self._trained_on,
-        }
+        return {name: getattr(self, f"_{name}") for name in _FIELDS}
 
     def positions(self, words: ArrayLike) -> NDArray[np.int64]:
         """Return the position of each word (id), or raise for an unknown or repeated one."""

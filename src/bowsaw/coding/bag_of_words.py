@@ -1,9 +1,7 @@
 """The transformer from bags to histograms: coding and average pooling.
 
-The histogram of a bag does not depend on the other bags, so bags are coded in chunks: by threads of
-this process, or on a cluster. There the words are sent to the workers once, and for each chunk the
-names and places of its bags; workers read them from the store and return the histograms,
-4 · n_words bytes per bag.
+Bags are coded in chunks: by threads of this process, or on a cluster. There the words are sent to
+the workers once, and for each chunk the places of its bags; workers read them from the store.
 
 Wherever a codebook is a parameter, an estimator that learns one is accepted: anything with ``fit``
 that has a ``codebook_`` afterwards. It is cloned, so that the parameter stays as given and a grid
@@ -225,14 +223,11 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
 
     def words_in_use(self) -> Codebook:
         """Return the fitted codebook, or the given one."""
-        if hasattr(self, "codebook_"):
-            fitted: Codebook = self.codebook_
-            return fitted
-        if learns(self.codebook):
+        if not hasattr(self, "codebook_") and learns(self.codebook):
             raise NotFittedError(
                 "this BagOfWords learns its codebook: call fit with training bags first."
             )
-        return as_codebook(self.codebook)
+        return as_codebook(getattr(self, "codebook_", self.codebook))
 
     def sharpness_in_use(self) -> float:
         """Return the fitted sharpness, or the given one."""
@@ -308,8 +303,7 @@ def words_from(
     learner = clone(codebook)
     with (task or Task()).delegate("words", learner):
         learner.fit(bags, y)
-    book: Codebook = learner.codebook_
-    return book
+    return as_codebook(learner.codebook_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,7 +155,7 @@ def sharpness_for(bags: Bags, words: Float32, target: float, seed: int) -> float
 def _squared_distances(rows: NDArray[np.floating], words: NDArray[np.floating]) -> Float64:
     x, c = rows.astype(np.float64), words.astype(np.float64)
     squared = (x**2).sum(axis=1)[:, None] + (c**2).sum(axis=1) - 2 * x @ c.T
-    return np.maximum(squared, 0)
+    return np.asarray(np.maximum(squared, 0))
 
 
 def _perplexities(distances: Float64, sharpness: float) -> Float64:
@@ -163,4 +163,4 @@ def _perplexities(distances: Float64, sharpness: float) -> Float64:
     weights = np.exp(exponents)
     total = weights.sum(axis=1)
     entropy = np.log(total) - (weights * exponents).sum(axis=1) / total
-    return np.exp(entropy)
+    return np.asarray(np.exp(entropy))

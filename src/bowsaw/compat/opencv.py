@@ -1,8 +1,5 @@
 """The Bag-of-Words classes of OpenCV 4, for programs that run on OpenCV 5.
 
-The wheels of OpenCV 5 have no ``BOWKMeansTrainer`` and ``BOWImgDescriptorExtractor``, but still
-what they were made of: ``cv2.kmeans``, the features and the matchers.
-
 - The trainer passes all added descriptors to ``cv2.kmeans``, which draws from OpenCV's own
   generator (``cv2.setRNGSeed``).
 - The extractor asks the matcher for the word of each keypoint's descriptor and counts. With n

@@ -1,9 +1,7 @@
 """Dense SIFT: the local descriptor of the paper's protocol.
 
-**Problem.** Describe square patches on a regular grid by 4×4 cells of 8-bin histograms of
-gradient orientation (Lowe 1999), on one scale, fast enough that describing is not the bottleneck.
-
-**Method.** Gradients are central differences; the image's edge pixels are repeated beyond it.
+**Method.** Square patches on a regular grid, on one scale, by 4×4 cells of 8-bin histograms of
+gradient orientation (Lowe 1999). Gradients are central differences; edge pixels are repeated.
 Bin 0 is brightening to the right, bin 2 downwards, bin 4 to the left, bin 6 upwards. A gradient of
 size g and direction θ gives to the two orientation bins beside θ, linearly, and to the cells around
 it with a triangular weight of half-width one cell in x and in y (so nothing jumps when a patch
@@ -22,8 +20,8 @@ other patch sizes are compared per pixel.
 **Units.** Stored as uint8, 512 × the unit-norm value, at most 255: ``scale`` is 512. ``"float32"``
 stores the unit-norm value itself with scale 1.
 
-**Cost.** All patches share their cells where step and cell size have a common divisor: about 8
-vector operations per pixel and channel, then one gather of 128 numbers per patch.
+**Cost.** Patches share their cells where step and cell size have a common divisor: about 8 vector
+operations per pixel and channel, then one gather of 128 numbers per patch.
 """
 
 from __future__ import annotations

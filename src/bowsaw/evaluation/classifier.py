@@ -1,7 +1,6 @@
 r"""A linear support vector machine for histograms, with its C chosen.
 
-A codebook is judged by how well a linear classifier does on its histograms. Two settings would
-otherwise decide more than the codebook:
+Two settings of a linear classifier would otherwise decide more than the codebook:
 
 - **Scale.** A histogram of 1000 words has a norm near 0.05, so the same C means something else for
   each size. The mapped training rows are divided by their mean norm (``scale_``); the solver then
@@ -18,12 +17,9 @@ One linear machine per class (one against the rest) with squared hinge loss, for
 
 It is solved in the primal by liblinear's trust-region Newton method, in 4 to 340 steps on the
 benchmark images (the dual coordinate method, with 50 words and a large C, needed more than 20 000).
-It draws no random numbers, so ``random_state`` only assigns rows to folds. A pass over the default
-grid, 15 classes × 50 images × 1000 words, takes three to six seconds on one core.
-
-Dense rows that are longer than they are many (soft codes with 5000 words) are first rotated into
-the space that they span, which has ``n_rows`` dimensions. Norms and products stay the same, and the
-best ``w`` lies in that space.
+A pass over the default grid, 15 classes × 50 images × 1000 words, takes three to six seconds on one
+core. Dense rows that are longer than they are many (soft codes with 5000 words) are first rotated
+into the space that they span: norms and products stay the same, and the best ``w`` lies in it.
 
 The square root of a histogram makes the linear kernel the Bhattacharyya coefficient and reduces the
 weight of frequent words. It is signed, so that negative entries are mapped too.

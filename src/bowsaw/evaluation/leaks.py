@@ -1,7 +1,6 @@
 """Leaks: whether a given codebook has seen test images.
 
-A codebook knows the digests of the images that its words were learned from, and bags know those of
-their images. A test image whose digest the codebook knows is a leak, with two exceptions:
+A test image whose digest is among those that the codebook was learned from is a leak, except:
 
 - an image that the collection holds twice (15-Scenes has eighteen such pairs) may fall both in the
   test part and in another part of the *same* split. A codebook trained on that other part has done

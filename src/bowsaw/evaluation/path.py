@@ -1,14 +1,11 @@
 r"""Every size in one run, and the size to take.
 
-How small may a codebook be? The answer needs the words of each size and what each size costs.
-``PruningPath`` finds the words by one elimination from all of them to a few, with swaps at stops on
-the way (:mod:`bowsaw.selection.elimination`), and estimates the cost by cross-validation in which
-the whole path is walked again in every fold.
+``PruningPath`` finds the words of every size by one elimination from all of them to a few
+(:mod:`bowsaw.selection.elimination`), and estimates the cost of each size by cross-validation.
 
 **Why the whole path.** Words that were chosen with the labels of some images look better on those
 images than on any others, also under cross-validation of the classifier alone. So words are chosen
-again in every fold, on the fold's training images; the classifier is trained on their histograms,
-and both are tested on images that neither has seen.
+again in every fold, on the fold's training images, and tested on images that had no part in it.
 
 **The error bar.** With accuracies a_j of the J folds, the variance over the folds is too small, as
 their training images overlap. Nadeau and Bengio (2003) correct it:
@@ -20,14 +17,11 @@ A size's loss is taken within each fold, against the same fold's full codebook. 
 sizes whose estimated loss meets a limit was partly lucky: with 22 sizes and a spread of 0.02 over
 the folds, its true loss exceeded the limit in three of five simulated paths. So the loss *plus its
 standard error* must meet the limit. The full codebook, whose loss is 0 by definition, meets every
-limit from 0 up. The folds that choose a size also estimate its accuracy, which is slightly
-optimistic for that reason.
+limit from 0 up. The folds that choose a size also estimate its accuracy: slightly optimistic.
 
 Cost: ``fit`` is one elimination; ``estimate`` and ``recommend`` are one in each fold, and a
 classifier for each fold and stop, at their first call. With ``refine``, the words of a size are
-moved at the first time that this size is asked for, and those of every stop in every fold.
-
-The paper prunes to one size that the user names, and knows no path.
+moved when it is first asked for, and those of every stop in every fold. Not in the paper.
 """
 
 from __future__ import annotations
@@ -73,7 +67,6 @@ from bowsaw.selection.routing import handed_on, of_rows, router
 from bowsaw.validation import check_int, check_labels, check_real
 
 Labels = NDArray[np.int64]
-
 
 BYTES_OF_A_NUMBER = 4
 """Words are held in float32."""
@@ -263,9 +256,8 @@ def milliseconds_per_image(
 ) -> float:
     """Measure how long coding an image takes with one thread, in the best of three rounds.
 
-    A coder prepares its words once, however many images follow: a single image measures that, it is
-    taken off. Where noise is larger than the work, one image seems to take as long as all; then
-    each has its share of the whole, which is never too little.
+    A coder prepares its words once: a single image measures that, and it is taken off. Where noise
+    makes one image seem to take as long as all, each has its share of the whole.
     """
     some = bags[np.linspace(0, len(bags) - 1, min(len(bags), TIMED_BAGS)).astype(int)]
     coder = BagOfWords(codebook, coding=coding, sharpness=sharpness, n_jobs=1)
@@ -444,8 +436,6 @@ class PruningPath(Selector):
         """Return who wants which metadata: itself, and ``classifier``."""
         return router(self, classifier=self.classifier)
 
-    # -- sizes -----------------------------------------------------------------------------------
-
     def codebook_at(self, n_words: int) -> Codebook:
         """Return the codebook of any size from the smallest stop to the full one.
 
@@ -477,14 +467,11 @@ class PruningPath(Selector):
             parameters={
                 "n_kept": int(n_words),
                 "score": make_score(self.score).name,
-                "repair": int(self.repair),
-                "refine": int(self.refine),
+                **{name: int(getattr(self, name)) for name in ("repair", "refine")},
                 "coding": self.coding,
                 "n_stops": len(stops),
             },
         )
-
-    # -- what a size costs -----------------------------------------------------------------------
 
     def estimate(self) -> tuple[SizeEstimate, ...]:
         """Return what each stop's size gives on bags that had no part in choosing its words.
@@ -617,8 +604,6 @@ class PruningPath(Selector):
             task=task,
         )
         return path, state
-
-    # -- parts -----------------------------------------------------------------------------------
 
     def _is_refined(self, n_words: int) -> bool:
         return self.refine > 0 and n_words < self._book.n_words

@@ -26,9 +26,8 @@ larger of two margins:
   split has only this one: it is about the classifier of that split.
 - 1.96 times the corrected standard error over the splits or folds.
 
-The first is never left out, since a few splits may agree by chance. With it, the quantile of the
-normal distribution is enough: simulated intervals contain the expected accuracy in more than 95 %
-from two splits on, where those of t with 1 degree of freedom would be wider than 0 to 1.
+The first is never left out, since a few splits may agree by chance. With it, the normal quantile is
+enough: simulated intervals contain the expected accuracy in more than 95 % from two splits on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reading one image safely: 8-bit grey, upright, not larger than asked for.
 
-An image that is silently wrong spoils a codebook, so ``read_image`` either returns what a viewer
-would show, or raises an ImageError with a short reason. Order of the steps, each before the next
-may cost anything:
+``read_image`` either returns what a viewer would show, or raises an ImageError with a short reason.
+Order of the steps, each before the next may cost anything:
 
 1. the first bytes must announce a known format, or the rest is not loaded;
 2. the header must claim at most ``max_pixels`` pixels (OpenCV's own limit is fixed at import), and
@@ -23,7 +22,8 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from bowsaw.checkpoint import short_digest
 from bowsaw.errors import DataError, ImageError
 from bowsaw.images.headers import SNIFF_BYTES, Header, Unreadable, read_header, sniff
+from bowsaw.parallel.threads import ProcessSetting
 from bowsaw.validation import check_int
 
 Source = str | PathLike[str] | bytes | NDArray[Any]
@@ -85,7 +86,7 @@ def read_image(
     try:
         if isinstance(source, np.ndarray):
             grey = _grey(_checked(source), cv2.COLOR_RGB2GRAY)
-            digest = _array_digest(source)
+            digest = short_digest(f"{source.dtype.str}{source.shape}".encode() + source.tobytes())
         else:
             data = source if isinstance(source, bytes) else _content(path, max_pixels)
             digest = short_digest(data)
@@ -229,30 +230,11 @@ def _checked(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
-def _array_digest(array: NDArray[Any]) -> int:
-    return short_digest(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+@contextmanager
+def _without_log() -> Iterator[None]:
+    level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    yield
+    cv2.utils.logging.setLogLevel(level)
 
 
-class _Quiet:
-    """Silences OpenCV's log while any thread is inside, and restores its level after the last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._level = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._level = cv2.utils.logging.getLogLevel()
-                cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                cv2.utils.logging.setLogLevel(self._level)
-
-
-_quiet = _Quiet()
+_quiet = ProcessSetting(_without_log)

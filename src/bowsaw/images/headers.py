@@ -164,6 +164,8 @@ def tiff_header(data: bytes) -> Header:
         raise Unreadable(
             "a TIFF of more than 8 bits that is not interleaved RGB, which OpenCV misreads"
         )
+    # Decoded, grey stays grey, and anything else becomes colour.
+    channels = 1 if samples == 1 and photometric < 2 else max(samples, 3)
     return Header(
         "tiff",
         _one(tags, _WIDTH, 0),
@@ -171,14 +173,8 @@ def tiff_header(data: bytes) -> Header:
         _is_complete(tags, len(data)),
         inverted=deep and photometric == 0,
         alpha=_alpha(tags, deep),
-        pixel_bytes=_channels(samples, photometric)
-        * next(n for n in (1, 2, 4, 8) if bits <= 8 * n),
+        pixel_bytes=channels * next(n for n in (1, 2, 4, 8) if bits <= 8 * n),
     )
-
-
-def _channels(samples: int, photometric: int) -> int:
-    """Return the decoded channels: grey stays grey, and anything else becomes colour."""
-    return 1 if samples == 1 and photometric < 2 else max(samples, 3)
 
 
 def _one(tags: Tags, tag: int, default: int) -> int:
@@ -339,14 +335,8 @@ def bmp_header(data: bytes) -> Header:
     else:
         complete = start + (width * bits + 31) // 32 * 4 * height <= len(data)
     # OpenCV moves 5 bits up by 3, so the brightest of them falls short of 255.
-    return Header(
-        "bmp",
-        width,
-        height,
-        complete,
-        white=248 if bits == 16 else None,
-        pixel_bytes=4 if bits == 32 else 3,
-    )
+    white = 248 if bits == 16 else None
+    return Header("bmp", width, height, complete, white=white, pixel_bytes=4 if bits == 32 else 3)
 
 
 _FORMATS = {

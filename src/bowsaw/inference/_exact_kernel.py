@@ -131,11 +131,9 @@ def first_kept(
     ``tally`` becomes their number and the number of ranks from ``DEEP`` on, the far ones included.
     """
     n_none = len(column) - 1
-    n_far = 0
-    n_deep = 0
+    n_far, n_deep = 0, 0
     for i in range(len(rank)):
-        here = FAR
-        word = n_none
+        here, word = FAR, n_none
         for r in range(lists.shape[1]):
             if column[lists[i, r]] >= 0:
                 here = np.uint8(r)
@@ -147,8 +145,7 @@ def first_kept(
         if here == FAR:
             far[n_far] = i
             n_far += 1
-    tally[0] = n_far
-    tally[1] = n_deep
+    tally[0], tally[1] = n_far, n_deep
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -222,9 +219,7 @@ def _follow_segment(
     n_ranked = lists.shape[1]
     last = 2 if tally[1] else 1
     n_lines = 0 if tally[1] == 0 else 2 if tally[0] == 0 else 4
-    ignored = 0
-    n_far = 0
-    n_deep = 0
+    ignored, n_far, n_deep = 0, 0, 0
     mine = np.empty(BLOCK_ROWS, np.int32)
     for j in range(len(removed)):
         end = starts[2 * removed[j] + last]
@@ -249,8 +244,7 @@ def _follow_segment(
                     if ignored < 0:
                         return 0
                 i = mine[a]
-                here = FAR
-                word = n_none
+                here, word = FAR, n_none
                 for r in range(rank[i] + 1, n_ranked):
                     if column[lists[i, r]] >= 0:
                         here = np.uint8(r)
@@ -271,8 +265,7 @@ def _follow_segment(
                     _add(column[word], b, 1, as_counts, sizes, table, touched)
     tally[0] += n_far
     tally[1] += n_deep
-    n_far = 0
-    n_deep = 0
+    n_far, n_deep = 0, 0
     last = 2 if tally[1] else 1
     entries = np.empty(BLOCK_ROWS, np.int64)
     for j in range(len(added)):

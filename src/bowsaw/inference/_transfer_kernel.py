@@ -188,8 +188,7 @@ def renew(stale: Int64, alive: Bools, n_nearest: int, s: Survivors, touched: Boo
                 by_dim = gather_by_dim(s.words, kept)
             s.farthest[word] = nearest_among(word, s.words, kept, by_dim, n_nearest, row)
         for t in range(n_nearest):
-            same = False
-            other = False
+            same, other = False, False
             for u in range(n_nearest):
                 same |= before[u] == row[t]
                 other |= before[t] == row[u]

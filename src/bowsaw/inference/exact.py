@@ -1,8 +1,7 @@
 """Hard coding, exactly: each descriptor's code is the first kept word of its ranked list.
 
-**The problem.** Λ of the paper's Eq. 3 is the share of a pruned word's mass that each survivor
-takes. The paper approximates it (Eq. 6), without looking at descriptors again. This departs from
-it: a descriptor goes to the first survivor of its ranked list, which is exact re-encoding.
+The paper approximates which survivors take over a pruned word's mass (Eq. 6), without looking at
+descriptors again. This departs from it: the first survivor of a list is exact re-encoding.
 
 **The state.** Per descriptor the ranked list of its nearest words (``nearest.ranking``), and its
 rank: the place of its code in the list. Per word the inverted index: which descriptors list it, and
@@ -327,7 +326,7 @@ class ExactState(HistogramState):
 
 def _n_entries(index: Index, words: Positions) -> Int64:
     """Return the number of entries of these words in each segment, ``(n_segments,)``."""
-    return np.sum(index.starts[:, 2 * words + 2] - index.starts[:, 2 * words], axis=1)
+    return np.asarray((index.starts[:, 2 * words + 2] - index.starts[:, 2 * words]).sum(axis=1))
 
 
 def inverted(lists: AnyArray, offsets: Int64, n_words: int, n_jobs: int | None) -> Index:

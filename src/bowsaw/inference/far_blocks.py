@@ -1,7 +1,7 @@
 """Far descriptors in blocks, so that an added word is compared with them quickly.
 
-**The problem.** With 50 of 5000 words kept, a fifth to a third of the descriptors are far: no kept
-word is in their lists. An added word is compared with each of them; nearly always it is not nearer.
+With 50 of 5000 words kept, no kept word is in the lists of a fifth to a third of the descriptors.
+An added word is compared with each of these far ones; nearly always it is not nearer.
 
 **The bound.** With P the first ``N_DIRECTIONS`` principal directions of the words and r(x) the norm
 of the rest of x, x·c ≤ Px·Pc + r(x) r(c) (Cauchy and Schwarz), as in ``nearest.search``, where the

@@ -15,8 +15,8 @@ share of them whose first survivor is k: no geometry, any number of dimensions, 
 Every word has a random stream named after its id: its samples depend on nothing else.
 
 **Spread of descriptors.** From the residuals r = x − c of descriptors from their nearest words:
-σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I. Neither the paper nor
-these estimates correct for the truncation of the cells.
+σ² = mean ‖r‖² / n_dims, and Σ by Ledoit and Wolf's shrinkage toward σ²I, without a correction for
+the truncation of the cells.
 
 **Thin cells.** With n_l samples and ``smoothing`` a, row l is (n_l Λ + a U) / (n_l + a) where U is
 ``uniform`` (nearest-surviving): a prior worth a samples. Under ``gaussian`` it applies only to

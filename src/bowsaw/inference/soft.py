@@ -23,9 +23,6 @@ an addition errs by at most 2⁻¹⁰⁵ · n_words²; totals are computed again
 what was cut off or rounded. Below n_kept · 2⁻⁵⁰ in 16 bits, or 2⁴⁴ times the error of the sum in
 float64, the descriptor is encoded again with the kept words, relative to the nearest of them.
 
-**The bound** of a bag is the mean over its descriptors of what ``rounding`` proves for distances,
-storage and cut weights, and of the sums.
-
 **Departure**: weights are kept relative to the nearest word, not as the paper's normalised codes,
 which underflow to 0/0 when all near words are pruned.
 """

@@ -1,8 +1,7 @@
 """One interface for every way of inferring histograms: a state, not a function.
 
-**The problem.** A search needs the histograms of thousands of subsets of words. A state follows
-moves: ``reset`` starts from scratch, ``swap`` costs what it touches, ``undo`` takes the last swap
-back. A subclass fills in ``_begin``, ``_follow`` and ``_code``.
+A state follows moves: ``reset`` starts from scratch, ``swap`` costs what it touches, ``undo`` takes
+the last swap back. A subclass fills in ``_begin``, ``_follow`` and ``_code``.
 
 **Columns** live in slots. An added word takes the column of a removed word, so ``histograms`` is a
 view that costs nothing to read. If more words are removed than added, the last columns move into
@@ -14,8 +13,7 @@ codebook, whatever its column. The reference is re-encoding with the kept words 
 **Bits.** A hard state is a function of its words and columns, whatever the moves before. Soft
 states add and subtract weights, so their last bits depend on the moves (``history_dependent``).
 
-**Undo** reads a log of steps, each restoring something that the swap changed, in reverse: every bit
-is as before, at the cost of what changed.
+**Undo** reads a log of what the swap changed, in reverse: every bit is as before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Error and speed of each way of inferring, measured on the user's own data.
 
-**The problem.** The paper counts operations. What a user gains depends on the corpus, the codebook,
-the words kept and the machine, so it is measured there, way by way.
-
 - *The error.* Re-encoding of sampled bags against what the state infers (``fidelity``), after all
   the timed moves and their way back: a state that follows moves badly shows it here.
 - *A move.* The median time of ``swap`` with random words, the same for every way.

@@ -11,17 +11,12 @@ descriptor of word l has k as its first survivor (Eq. 3, written there for one p
 ``transfer_matrix()`` is Λ as (n_words, n_kept), the identity on the kept words.
 
 **Error.** Given f, the descriptors of word l choose independently, so with N descriptors
-
-    Var ψ_k = Σ_{l pruned} f_l Λ_kl (1 − Λ_kl) / N
-
-(in the paper for one word). It is the scatter of re-encoded histograms if Λ is right.
+Var ψ_k = Σ_{l pruned} f_l Λ_kl (1 − Λ_kl) / N (in the paper for one word), if Λ is right.
 
 **Invariants.** Rows of Λ sum to 1. Histograms are always inferred from the full ones, so that a
 word that is added again has its own mass; the paper's Algorithm 1 can be read otherwise. A column
-is a sum in a fixed order, in float64, and is recomputed whole when one of its sources changes:
-moves give the bits of a fresh start.
-
-**Cost.** A move recomputes the columns that it touches: one multiply-add per source and bag.
+is a sum in a fixed order, in float64, and is recomputed whole when one of its sources changes, at
+one multiply-add per source and bag: moves give the bits of a fresh start.
 
 **Nearest survivors** are the first survivors in a word's ranked list of 256 other words; where a
 list holds too few, the distances to all survivors decide, which are few then. A move concerns only

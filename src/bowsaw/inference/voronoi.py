@@ -6,7 +6,7 @@ their first survivors, so
     Λ_kl = P(k is the nearest survivor | l is the nearest of all words),
 
 a ratio of Gaussian masses of convex bodies. The paper writes it for one word (Eq. 3) and calls it
-intractable, which it is in 128 dimensions. In three it is the reference for Proposition 1.
+intractable; up to three dimensions it is the reference for Proposition 1.
 
 **The method.** With c_l at the origin and σ = 1, the cell ends along a ray t·u where another word
 becomes nearer. The squared distances to the survivors differ by linear functions of t, so the

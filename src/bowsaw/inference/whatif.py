@@ -151,10 +151,9 @@ def whatif(
                 )
             words = book.words_for(corpus)
             histograms = hard_histograms(corpus, words, n_jobs=n_jobs, verbose=verbose)
-        state: HistogramState = make(
-            book, histograms, n_descriptors=n_descriptors, bags=corpus, n_jobs=n_jobs, **options
-        )
-        return state
+        options |= {"n_descriptors": n_descriptors, "bags": corpus, "n_jobs": n_jobs}
+        inferred: HistogramState = make(book, histograms, **options)
+        return inferred
     if corpus is None or histograms is not None:
         raise DataError(
             f"{coding} coding with transfer={transfer!r} infers from descriptors: give bags and no "

@@ -1,7 +1,6 @@
 """The nearest words of each descriptor in order, exactly.
 
-**The problem.** When words are pruned, a descriptor's new code is the first kept word of its ranked
-list, as long as one of its ``n_ranked`` words survives.
+When words are pruned, a descriptor's new code is the first kept word of its ranked list.
 
 **The method.** As in ``search``: scores x·c − ‖c‖²/2 of blocks of descriptors by BLAS in float32.
 The words are dealt into about 4 n_ranked groups, and a limit is found that n_ranked of the groups'
@@ -40,10 +39,9 @@ def ranked_words(
 ) -> AnyArray:
     """Return the ``n_ranked`` nearest words of every descriptor, nearest first."""
     search = WordSearch(words, skip=False)
-    n_words = len(words)
     # With few words everything is a candidate. Otherwise about four groups per entry of the list:
     # fewer leave more candidates, more take longer to compare.
-    n_groups = n_words
+    n_words = n_groups = len(words)
     if n_words > 2 * n_ranked:
         n_groups = int(n_words / max(1, n_words // (4 * n_ranked)))
     out = np.empty((bags.n_descriptors, n_ranked), dtype=list_dtype(n_words))

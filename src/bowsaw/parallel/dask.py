@@ -1,8 +1,7 @@
 """Maps on a Dask cluster: the same results on any number of workers.
 
-The rules of ``threads`` hold here too: blocks do not depend on the number of workers, each block is
-computed with single-threaded BLAS, and results are returned in the order of the blocks. Only
-functions of bowsaw are sent, by name; their arguments are small: file names, limits, words.
+The rules of ``threads`` hold here too. Only functions of bowsaw are sent, by name; their arguments
+are small: file names, limits, words.
 
 Each thread of a worker has one block running and one waiting (``AHEAD``). Blocks that come again in
 every round have a *home*: the worker that had them before and may still hold their data. A worker

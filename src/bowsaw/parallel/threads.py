@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import chain, islice
 from numbers import Integral
@@ -60,32 +60,36 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-_blas_lock = threading.Lock()
-_blas_users = 0
-_blas_limit: AbstractContextManager[Any] | None = None
+class ProcessSetting:
+    """A setting of the whole process, made by the context that ``make`` returns.
 
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread inside the block: faster under our threads, and reproducible.
-
-    The setting belongs to the whole process, so its users are counted: the first sets the limit and
-    the last restores it, in whatever order the blocks of several threads end.
+    Its users are counted: the first makes it and the last restores it, in whatever order the blocks
+    of several threads end.
     """
-    global _blas_users, _blas_limit
-    with _blas_lock:
-        if _blas_users == 0:
-            _blas_limit = _blas().limit(limits=1)
-            _blas_limit.__enter__()
-        _blas_users += 1
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if _blas_users == 0 and _blas_limit is not None:
-                _blas_limit.__exit__(None, None, None)
-                _blas_limit = None
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make, self._lock, self._n_users = make, threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_users == 0:
+                self._made = self._make()
+                self._made.__enter__()
+            self._n_users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                self._made.__exit__(None, None, None)
+
+
+_blas_limit = ProcessSetting(lambda: _blas().limit(limits=1))
+
+
+def single_threaded_blas() -> ProcessSetting:
+    """Limit BLAS to one thread inside the block: faster under our threads, and reproducible."""
+    return _blas_limit
 
 
 class Scratch(threading.local):

@@ -1,8 +1,7 @@
 """The interface of all scores: an update receives the columns that changed.
 
-A search moves a state (``bowsaw.inference``) and asks after each move how well the kept words
-separate the classes. Most columns of the histograms stay the same, so a score stores its
-intermediate results per column and ``update`` recomputes only those that changed. Larger is better.
+A score stores its intermediate results per column of the histograms, and ``update`` recomputes only
+those that a move of the state (``bowsaw.inference``) changed. Larger is better.
 
 Invariants of every score:
 

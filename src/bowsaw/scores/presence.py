@@ -15,10 +15,7 @@ the mean of pointwise information is at most 0 by Jensen's inequality. Half a ba
 pointwise information. Words in all bags or in none score 0 except for ``"df"``. χ² for a single
 class is 0.
 
-With soft coding every bag has a share of every word: there a word is present where its share
-exceeds ``threshold``.
-
-**Cost.** A changed column costs its n_bags entries and n_classes numbers.
+With soft coding a word is present where its share exceeds ``threshold``.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ in a large codebook with hard coding (log 0), and to words that hardly vary (no 
 4. A word that fewer than ``min_documents`` bags have (with soft coding: above the floor) scores 0.
 5. I is at least 0, despite guards 2 and 3, and at most H(y), the entropy of the classes.
 
-**Cost.** A changed column costs two passes over its entries (logarithms are taken of products of
-many) and (n_classes + 1) fits of a few Newton steps each.
+**Cost.** A changed column: two passes over its entries and (n_classes + 1) fits by Newton steps.
 """
 
 from __future__ import annotations

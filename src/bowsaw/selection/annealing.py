@@ -18,10 +18,9 @@ thousandth of that. The best state seen is the result.
 **Cost.** A move of the state and an update of the score; undoing a rejected move costs a tenth of
 that where the state is exact.
 
-**Invariants.** The number of kept words is constant and none is twice; the best score never falls;
-the same seed gives the same words on any number of threads. Resuming gives the bits of a search
-that never stopped: scores and soft states, whose rounding depends on earlier moves, are renewed
-every ``RENEWAL`` steps, interrupted or not, and records are made then.
+**Invariants.** The same seed gives the same words on any number of threads. Resuming gives the bits
+of a search that never stopped: scores and soft states, whose rounding depends on earlier moves, are
+renewed every ``RENEWAL`` steps, interrupted or not, and records are made then.
 """
 
 from __future__ import annotations

@@ -11,11 +11,9 @@ Wolsey and Fisher, 1978); F, not the error itself.
 
 **Lazy evaluation** (Minoux, 1978). The gain of a word at an earlier step bounds its gain now, so
 only the first word of a queue by these bounds is computed again, and taken if it stays first. The
-result equals the plain greedy choice, ties included (the first word of the codebook wins): rounded
-sums of smaller terms in one order are never larger.
+result equals the plain greedy choice, ties included (the first word of the codebook wins).
 
-**Departure.** Not in the paper. Distances, and the guarantee, are those of ``n_sample`` random
-descriptors where there are more.
+**Departure.** Not in the paper. The guarantee is that of the ``n_sample`` descriptors.
 
 **Cost.** Memory n_words · n_sample floats (100 MB for 5000 and 5000); the distances once, by matrix
 products, then n_sample operations per word evaluated, a few for each one taken.

@@ -1,8 +1,5 @@
 r"""Elimination: from all words down to a few, with stops on the way and swaps that repair.
 
-**The problem.** Elimination visits every size: it removes words so that the score falls as little
-as possible, and records the words of each size.
-
 **Which words go.** For the ``leave-one-out`` score one ridge regression gives for all p words at
 once the error without each (:mod:`bowsaw.scores.leave_one_out`). That is exact for dropping a
 column; pruning a word also gives its descriptors to other words. So only p² / ``PACE`` words, at
@@ -22,9 +19,7 @@ proportion to 1/p, since each costs more and matters less.
 
 **Invariants.** Swaps do not lower the score; one that the state refuses is skipped. State and score
 are renewed at every stop, so the rest depends on the stop alone: interrupted or not, on any number
-of threads, the words are the same.
-
-**Departure.** This is not in the paper.
+of threads, the words are the same. This is not in the paper.
 """
 
 from __future__ import annotations

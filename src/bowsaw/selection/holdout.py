@@ -1,10 +1,9 @@
 """How far words may move, decided by bags that had no part in moving them; and folds.
 
 **The problem.** With few images, words can be moved until they separate the images that moved them,
-and no others: the leave-one-out error guards the classifier, not the words. So some bags of each
-class are held out, the words are chosen and moved by the rest, and at some marks on the way the
-squared errors on those held out are measured, of ridge regression on the square-rooted histograms
-of the rest.
+and no others. So some bags of each class are held out, the words are chosen and moved by the rest,
+and at some marks on the way the squared errors on those held out are measured, of ridge regression
+on the square-rooted histograms of the rest.
 
 **The ridge** is 1, relative to the mean eigenvalue, at every mark. A classifier that is fitted to
 the words later chooses its own C, but a choice here adds more noise than the gain of the words.
@@ -19,11 +18,10 @@ steps − loss at a mark) exceeds its standard error t times, t the quantile of 
 at 1 − ``LEVEL`` / (n_marks − 1), by Bonferroni, since there are several marks. If there is such a
 mark, all bags then move the words as far as the last mark that is better than 0 steps and, by the
 same limit, not reliably worse than the best: stopping at the least error of so few bags cost 1 to 3
-points of accuracy on the benchmark images. Losses are paired, so what makes a bag hard in any case
-cancels. Given the words of a fold, its bags are independent; bags of one *group* are not, and count
-as one. Folds share the bags that move the words, so with k folds the squared standard error is
-multiplied by 1 + (k − 1) n_held / n_rest, after Nadeau and Bengio (2003). The mark of least error
-alone answers noise: with labels without meaning it moved words in half of all fits.
+points of accuracy on the benchmark images, and with labels without meaning it moved words in half
+of all fits. Losses are paired. Bags of one *group* are not independent, and count as one. Folds
+share the bags that move the words, so with k folds the squared standard error is multiplied by
+1 + (k − 1) n_held / n_rest, after Nadeau and Bengio (2003).
 
 **Folds.** Bags are shuffled, sorted by class and dealt in turn; bags of one *group*, such as images
 of one place, stay together (``StratifiedGroupKFold`` of scikit-learn). What would leave a class

@@ -1,9 +1,8 @@
 r"""Merging words bottom-up, and the agglomerative information bottleneck.
 
 **The frame.** Every word begins as a group of its own; the pair of groups whose merge costs least
-becomes one group, until one is left. Cutting the tree of merges gives a grouping of every size. A
-new image is coded with *all* words and columns of its histogram are added up, so merging shortens
-the histogram and not the codebook: ``codes_with="full"``.
+becomes one group, until one is left. Cutting the tree of merges gives a grouping of every size.
+Merging shortens the histogram and not the codebook: ``codes_with="full"``.
 
 Where the loss of a pair depends on the two groups alone, :func:`merge_greedily` finds the best pair
 without comparing all of them again. Each row keeps its best partner among the rows behind it. After
@@ -27,9 +26,8 @@ p(w, c) as we read the paper: the histograms of each class's images, added up an
 total, so classes with more images weigh more. Words without mass are set aside (group -1).
 
 With :math:`f(x) = x \log x` and the term :math:`F(w) = \sum_c f(p(w,c)) - f(p(w))` kept for each
-group, :math:`\delta(w, v) = F(w) + F(v) - F(w \cup v)` costs n_classes + 1 evaluations of f. That
-difference loses digits, about 1e-16 of the masses: enough to choose pairs by. The tree records the
-divergence itself, computed once per merge.
+group, :math:`\delta(w, v) = F(w) + F(v) - F(w \cup v)` costs n_classes + 1 evaluations of f, exact
+enough to choose pairs by. The tree records the divergence itself, computed once per merge.
 """
 
 from __future__ import annotations
@@ -293,9 +291,8 @@ class _InformationLosses:
         union = pair.sum(axis=1)
         # p(c | part) / p(c | union); a class without mass adds nothing.
         ratio = np.ones((len(pair) - 1, 2))
-        np.divide(
-            pair[:-1] * union[-1], union[:-1, None] * pair[-1], out=ratio, where=pair[:-1] > 0
-        )
+        part, whole = pair[:-1] * union[-1], union[:-1, None] * pair[-1]
+        np.divide(part, whole, out=ratio, where=pair[:-1] > 0)
         self._masses[:, slot] = union
         self._masses[:, other] = 0
         x_log_x = xlogy(union, union)

@@ -1,16 +1,10 @@
 r"""Ranking words one by one by their presence, and keeping the best (Yang et al., 2007).
 
-**The problem.** Give each word a number that shows how much it helps to name the class, and keep
-the ``n_kept`` largest. Words are judged alone, so a ranking is cheap and ignores redundancy.
-
-**Presence.** What counts is whether an image has a word, not how often. The four measures are those
-of :mod:`bowsaw.scores.presence`: document frequency ``"df"``, which needs no labels, the χ²
-statistic ``"chi2"``, mutual information ``"mi"`` and pointwise mutual information ``"pmi"``. With
-hard coding a word is present if it is the nearest word of one descriptor; with soft coding, not in
-the paper, where its entry exceeds an even share, 1 / n_words.
-
-χ² and PMI are measures of a word and *one* class, combined by ``combine``. The weighted mean of PMI
-is −KL(p(c) ‖ p(c | word)): it puts uninformative words first, and is for comparison only.
+**Presence.** What counts is whether an image has a word, not how often; words are judged alone. The
+four measures are those of :mod:`bowsaw.scores.presence`. With hard coding a word is present if it
+is the nearest word of one descriptor; with soft coding, not in the paper, where its entry exceeds
+an even share, 1 / n_words. The weighted mean of PMI is −KL(p(c) ‖ p(c | word)): it puts
+uninformative words first, and is for comparison only.
 
 **Which codebook codes.** As published, a ranking keeps columns of the *full* histogram: the mass of
 other words is dropped, so rows sum to less than 1. ``recode=True`` keeps the same words and

@@ -1,8 +1,5 @@
 r"""Refinement: moving the kept words so that their histograms separate the classes better.
 
-**The problem.** Once few words are left, letting them move to where classes differ gains more than
-any choice among the words that k-means put where descriptors are many.
-
 **The step.** With the histograms f of the present words, the gradient G of the leave-one-out error
 (:mod:`bowsaw.scores.leave_one_out`) shows for each bag which words should be found more often. For
 a descriptor x of bag b with soft codes q (softmax of −s‖x − c_k‖²) the chain rule gives
@@ -24,9 +21,8 @@ subset: the ids are those of the words it began with, and provenance records how
 
 **Cost.** Per step ``per_bag`` descriptors of at most 1500 bags: 4 · rows · n_dims · n_words
 operations in BLAS, one exponential per row and word, and one gradient of the error. Memory: 4 bytes
-per row and word, and the descriptors (at most 2048 of each bag) as they are stored.
-
-**Invariant.** The same on any number of threads: blocks of bags are added up in order.
+per row and word, and the descriptors (at most 2048 of each bag) as they are stored. Blocks of bags
+are added up in order: the result is the same on any number of threads.
 """
 
 from __future__ import annotations
@@ -262,9 +258,10 @@ class Refinement(Selector):
                 f"start must choose words that code alone; {begun.method} codes with the full "
                 "codebook. Name another selector, or None."
             )
-        kept, early = begun.kept, interrupted or first._stopped
+        kept, early = begun.codebook.ids, interrupted or first._stopped
         # New words, such as those of k-means, are made again on resuming.
-        if not early and kept is not None and _are_words_of(begun.codebook, codebook):
+        known = np.isin(kept, codebook.ids).all()
+        if not early and known and np.array_equal(begun.codebook.words, codebook.only(kept).words):
             names = ("method", "scores", "score", "certificate", "parameters")
             parts = {name: json_value(getattr(begun, name)) for name in names}
             chosen.save({"kept": kept.tolist(), **parts})
@@ -279,11 +276,6 @@ class Refinement(Selector):
             start.set_params(n_jobs=self.n_jobs, verbose=self._shows())
         made: Selector = clone(start).set_params(codebook=codebook, n_kept=n_kept)
         return made
-
-
-def _are_words_of(small: Codebook, large: Codebook) -> bool:
-    known = bool(np.isin(small.ids, large.ids).all())
-    return known and np.array_equal(small.words, large.only(small.ids).words)
 
 
 def _choose(

@@ -1,8 +1,7 @@
 """The catalogue: what a store knows about each of its images.
 
-``catalog.sqlite`` holds two tables. Nothing in it depends on when, where, on how many threads or
-after how many interruptions the store was made: the same images with the same parameters give the
-same dump. The images of a shard are committed in one transaction, after its files are on disk.
+``catalog.sqlite`` holds two tables. The same images with the same parameters give the same dump.
+The images of a shard are committed in one transaction, after its files are on disk.
 
 ``meta`` (name, value), both text, describes the whole store:
 

@@ -1,15 +1,13 @@
 """Describing images: one image becomes rows of a store, or the reason why it does not.
 
 Threads and workers of a cluster describe through the same ``Describer``, so the store is the same.
-Where a shard ends depends on the number of descriptors of all images before, and workers describe
-many blocks at a time, so none knows which shard it is writing. A worker therefore writes the rows
-of a block into a segment, two files in the staging folder ``segments/…`` of the run, and reports
-sizes, counts, digests and errors. This process cuts the reports, in the order of the images, into
-shards; a worker joins each shard from its segments; this process commits it to the catalogue.
+Where a shard ends depends on all images before. So a worker writes the rows of a block into a
+segment, two files in the staging folder ``segments/…`` of the run, and reports sizes, counts,
+digests and errors. This process cuts the reports, in the order of the images, into shards; a worker
+joins each shard from its segments; this process commits it to the catalogue.
 
-Cost: rows are written twice and read once more; only names and counts are sent. Invariant: the
-store has the same bytes whichever workers died, because a segment or shard written twice has the
-same content, and each attempt has its own files until it is done.
+Invariant: the store has the same bytes whichever workers died, because a segment or shard written
+twice has the same content, and each attempt has its own files until it is done.
 """
 
 from __future__ import annotations
@@ -71,17 +69,9 @@ class Finding:
 
     def entry(self, pending: Entry, shard: int, start: int) -> Entry:
         """Return the image's row of the catalogue."""
-        return replace(
-            pending,
-            status=OK if self.error is None else SET_ASIDE,
-            reason="" if self.error is None else self.error.reason,
-            shard=shard,
-            start=start,
-            count=self.count,
-            width=self.width,
-            height=self.height,
-            digest=self.digest,
-        )
+        status, reason = (OK, "") if self.error is None else (SET_ASIDE, self.error.reason)
+        about = {name: getattr(self, name) for name in ("count", "width", "height", "digest")}
+        return replace(pending, status=status, reason=reason, shard=shard, start=start, **about)
 
 
 Described = tuple[Finding, NDArray[Any], NDArray[np.float32]]

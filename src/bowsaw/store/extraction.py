@@ -15,8 +15,7 @@ before. Then it finds how much of the store is still valid:
 3. a last shard that is not full only if no image follows it.
 
 Memory: at most ``2 × n_jobs`` images with their descriptors, and about 500 bytes per image for the
-catalogue. On a cluster workers describe the images and write the shards (see ``describing``); this
-process alone cuts shards and writes the catalogue, by the same rules, so the store is the same.
+catalogue. On a cluster workers describe images and write shards (``describing``) by the same rules.
 """
 
 from __future__ import annotations
@@ -249,12 +248,9 @@ class _Run:
     ) -> None:
         self.recipe = Recipe.of(descriptor)
         self.listing = _listing(images)
-        self._images = images
         self._describer = Describer(descriptor, self.recipe)
-        self._folder = folder
-        self._n_jobs = n_jobs
-        self._cluster = cluster
-        self._verbose = verbose
+        self._images, self._folder, self._n_jobs = images, folder, n_jobs
+        self._cluster, self._verbose = cluster, verbose
         self._shard_bytes = 0
 
     def update(self, strict: bool, overwrite: bool, shard_bytes: int) -> None:

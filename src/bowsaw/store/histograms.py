@@ -228,7 +228,11 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
             arrays["words"],
             dict(parse_json(arrays["metadata"].item())),
         )
-        _check_lengths(found)
+        n_images, n_words = found.histograms.shape
+        if not len(found.y) == len(found.paths) == n_images or len(found.words) != n_words:
+            raise ValueError("its arrays disagree in length")
+        if n_images and not 0 <= found.y.min() <= found.y.max() < len(found.classes):
+            raise ValueError("y has a class that does not exist")
     except Exception as error:
         # Damaged bytes make the parsers below raise many types of exceptions; all mean the same.
         reason = " ".join(str(error).split())
@@ -247,11 +251,3 @@ def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if codes.max() > sys.maxunicode:
             raise ValueError(f"{name} has an invalid character")
     return array
-
-
-def _check_lengths(found: Histograms) -> None:
-    n_images, n_words = found.histograms.shape
-    if not len(found.y) == len(found.paths) == n_images or len(found.words) != n_words:
-        raise ValueError("its arrays disagree in length")
-    if n_images and not 0 <= found.y.min() <= found.y.max() < len(found.classes):
-        raise ValueError("y has a class that does not exist")

@@ -11,10 +11,8 @@ last. Then the file is flushed to disk and renamed. A file under its final name 
 counts only once the catalogue lists it: ``discard`` removes what the catalogue does not list.
 
 Several machines may write shards of one store, each with its partial files under unique names in
-the staging folder of the run, ``segments/…``, which is removed at the end of the run.
-
-Bags of a store are sent to a worker as ``ShardRefs``: the paths of the shards and the place of each
-bag, about 50 bytes per bag instead of its descriptors.
+the staging folder of the run, ``segments/…``. Bags of a store are sent to a worker as
+``ShardRefs``: the paths of the shards and the place of each bag, about 50 bytes per bag.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import re
 import shutil
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -294,9 +292,7 @@ class ShardRefs:
     ) -> ShardRefs:
         used, place = np.unique(shard, return_inverse=True)
         files = tuple(self.files[i] for i in used)
-        return ShardRefs(
-            files, place.astype(np.int64), start, counts, self.n_dims, self.dtype, self.scale
-        )
+        return replace(self, files=files, shard=place.astype(np.int64), start=start, counts=counts)
 
     def open(self) -> Bags:
         """Map the files into memory; raises a StoreError when one has changed."""

@@ -82,10 +82,9 @@ class Store:
         self._recipe = content.recipe
         self._usable = tuple(entry for entry in content.entries if entry.status == OK)
         self._shard_rows = tuple(map(n_rows, content.shards()))
+        layout = (self._recipe.n_dims, self._recipe.stored_dtype)
         for number, length in enumerate(self._shard_rows):
-            check_sizes(
-                self._folder, number, length, self._recipe.n_dims, self._recipe.stored_dtype
-            )
+            check_sizes(self._folder, number, length, *layout)
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
         return (type(self), (self._folder.absolute(),))
