@@ -21,7 +21,7 @@ _PURPOSES = {"codebook": "images for the codebook", "train": "to train", "test":
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    opt.add_files(parser, "images", output="the store to make, a folder")
+    opt.add_files(parser, "images", output="the store to make, a folder", metavar="STORE")
     opt.add_sizes(parser, "auto, or the split that the store has")
     opt.add(parser, "--overwrite", bool, "replace a store made with other parameters")
     opt.add_jobs(parser, extract, scheduler=True)

@@ -147,7 +147,9 @@ def add_from(parser: Any, function: Any, *rows: tuple[str, str, Any, str]) -> No
         add(parser, flags, kind, text, default(function, name), dest=name)
 
 
-def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") -> None:
+def add_files(
+    parser: argparse.ArgumentParser, *names: str, output: str = "", metavar: str = "FILE"
+) -> None:
     """Add the positional arguments of the given names, and ``-o`` with this help."""
     texts = {
         "codebook": "made by bowsaw train or prune",
@@ -158,7 +160,7 @@ def add_files(parser: argparse.ArgumentParser, *names: str, output: str = "") ->
     for name in names:
         parser.add_argument(name, metavar=name.upper(), help=texts[name])
     if output:
-        parser.add_argument("-o", "--output", required=True, metavar="FILE", help=output)
+        parser.add_argument("-o", "--output", required=True, metavar=metavar, help=output)
 
 
 def add_jobs(parser: argparse.ArgumentParser, function: Any, scheduler: bool = False) -> None:

@@ -22,7 +22,7 @@ EXAMPLE = "bowsaw shrink photos/ --keep 50 -o recogniser/"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    opt.add_files(parser, "images", output="the folder of the recogniser")
+    opt.add_files(parser, "images", output="the folder of the recogniser", metavar="FOLDER")
     limit = parser.add_mutually_exclusive_group()
     opt.add(limit, "--keep", opt.int_from(1), "keep N words (default: 50)")
     text = "keep as many words as an ONNX file of this size holds (65536, 64k, 1.5M)"
