@@ -288,10 +288,7 @@ def learns(codebook: Any) -> bool:
 def words_from(
     codebook: Any, bags: Bags, y: ArrayLike | None = None, task: Task | None = None
 ) -> Codebook:
-    """Return the given codebook, or the one that its estimator learns from these bags.
-
-    ``task`` is the fit that this is a part of.
-    """
+    """Return the given codebook, or the one that its estimator learns, as a part of ``task``."""
     if not learns(codebook):
         return as_codebook(codebook)
     if isinstance(codebook, ClusterMixin):

@@ -336,10 +336,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 def labels_by_c(
     classifier: HistogramClassifier, X: ArrayLike, y: Labels, X_test: ArrayLike
 ) -> tuple[list[float], Labels]:
-    """Train one machine per C of the grid; return the grid and what each says of the test rows.
-
-    ``y`` and the result, of shape (n_grid, n_test), are numbers of classes.
-    """
+    """Train a machine per C; return the grid and its labels, ``(n_grid, n_test)``."""
     grid = classifier.validate()
     model = clone(classifier).set_params(C=grid[0]).fit(X, y)
     with single_threaded_blas():

@@ -549,10 +549,7 @@ class PruningPath(Selector):
         )
 
     def _fold(self, held: NDArray[np.bool_], name: str, task: Task) -> Iterator[float]:
-        """Walk without the bags held out; return the accuracies of its stops on them, one by one.
-
-        Words that are learned are learned without them, too.
-        """
+        """Walk without the bags held out; return the accuracies of its stops on them."""
         train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
         seen, unseen = self._labels[~held], self._labels[held]
         book = words_from(self.codebook, train, self.classes_[seen], task)

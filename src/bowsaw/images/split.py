@@ -116,10 +116,7 @@ def split_by_class(
     seed: int = 0,
     index: int = 0,
 ) -> Split:
-    """Draw disjoint parts: ``codebook`` and ``train`` images per class, and the rest to test.
-
-    ``y`` holds positions in ``classes``; ``index`` is the number of the split in the run.
-    """
+    """Draw split ``index`` of a seed: images per class, and the rest to test."""
     n_codebook, n_train = check_int(codebook, "codebook", 0), check_int(train, "train", 1)
     seed, index = check_seed(seed), check_int(index, "index", 0)
     labels = _labels(y, len(classes))

@@ -126,10 +126,7 @@ def invert(lists: AnyArray, starts: Int64, rows: AnyArray, ranks: UInt8) -> None
 def first_kept(
     lists: AnyArray, column: Int32, rank: UInt8, code: Int32, far: Int32, tally: Int64
 ) -> None:
-    """Find each descriptor's first kept word; collect those without one.
-
-    ``tally`` becomes their number and the number of ranks from ``DEEP`` on, the far ones included.
-    """
+    """Find each descriptor's first kept word, and those without; ``tally``: far and deep ones."""
     n_none = len(column) - 1
     n_far, n_deep = 0, 0
     for i in range(len(rank)):

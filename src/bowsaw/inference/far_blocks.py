@@ -155,10 +155,7 @@ class FarBlocks:
         self.assign(rows.astype(np.int32), segment)
 
     def assign(self, rows: Int32, segment: int) -> None:
-        """Assign slots to the far ones of these that have none; write their words and scores.
-
-        They are in the order of segments, and none is before ``segment``.
-        """
+        """Assign slots as the kernel does, and write their words and scores."""
         sketch, rank = self._sketch, self._descriptors.rank
         kernel.assign_slots(
             rows, segment, self._first_rows, sketch.rows, sketch.rest, rank, self.slots

@@ -233,10 +233,7 @@ class EmpiricalState(SampledState):
 def gaussian_samples(
     codebook: Codebook, root: Float64, n_samples: int, seed: int, *, n_jobs: int | None = -1
 ) -> Bags:
-    """Return up to ``n_samples`` points of each word's truncated Gaussian, one bag per word.
-
-    ``root`` is the symmetric root of the covariance, in unit-norm units.
-    """
+    """Return points of each word's truncated Gaussian, a bag each; ``root`` is in unit norms."""
     words, search = codebook.words, WordSearch(codebook.words)
     stored_root = root * codebook.scale
 

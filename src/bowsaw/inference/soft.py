@@ -228,10 +228,7 @@ class SoftState(HistogramState):
         return list(pairwise([*first.tolist(), self.n_bags]))
 
     def _recode_rows(self, rows: Int64, words: Positions, columns: Int64) -> Int64:
-        """Add the mean codes of some descriptors to the table; return their number per bag.
-
-        ``rows`` are ascending positions among all descriptors; many bags share a block.
-        """
+        """Add the mean codes of some descriptors (ascending); return their number per bag."""
         offsets, bags = self._offsets, self._arrays
         counts = np.diff(offsets)
         limits = np.searchsorted(rows, offsets)

@@ -171,10 +171,7 @@ class Survey:
         self._full: tuple[NDArray[np.float32], float] | None = None
 
     def run(self, ways: Sequence[Way], *, refusals: bool = False) -> Survey:
-        """Measure the ways one after the other, and add each to ``rows``.
-
-        With ``refusals`` a way that refuses the data is a row; otherwise its error is raised.
-        """
+        """Add a row per way; with ``refusals`` also for one that refuses, which else raises."""
         with Progress("measuring", len(ways), show=self._verbose) as bar:
             for way in ways:
                 self.rows.append(self._measure(way, refusals, lambda status: bar.step(0, status)))

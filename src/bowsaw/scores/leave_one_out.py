@@ -235,10 +235,7 @@ class LeaveOneOut(Score):
 
 
 class BackwardRidge:
-    """A ridge regression on centred ``columns``, ``(n_words, n_bags)``, with removal.
-
-    ``targets`` is (n_bags, n_classes), centred; ``shares`` is the intercept's part of H_ii.
-    """
+    """A ridge regression on centred ``columns``, ``(n_words, n_bags)``, with removal."""
 
     def __init__(self, columns: Floats, targets: Floats, shares: Floats, ridge: float) -> None:
         self._ridge = ridge

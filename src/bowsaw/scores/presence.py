@@ -40,10 +40,7 @@ def word_scores(
     combine: str = "max",
     n_classes: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
-
-    ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0.
-    """
+    """Return one value per word by presence (n_bags, n_words) above 0; larger is better."""
     check_measure(measure, combine)
     has = np.asarray(presence) > 0
     given = np.asarray(labels)

@@ -407,10 +407,7 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
 
 @contextmanager
 def _bounded(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Stop SQLite from reading for ever: pages of a damaged file may form a loop.
-
-    A row of a catalogue takes about 100 bytes and 13 steps.
-    """
+    """Stop SQLite (13 steps per row) from reading for ever: damaged pages may form a loop."""
     left = _MAX_STEPS + path.stat().st_size
 
     def stop() -> bool:
