@@ -192,11 +192,6 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             Rows that belong together, such as images of one place: no group is on both sides of a
             fold of the cross-validation that chooses C.
-
-        Returns
-        -------
-        HistogramClassifier
-            Itself.
         """
         grid = self.validate()
         X, y = validate_data(self, X, y, dtype=np.float64)

@@ -135,10 +135,6 @@ def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) 
         Images that had a part in the model (the codebook's included) and that tested it, in each
         split.
 
-    Returns
-    -------
-    Comparison
-
     Examples
     --------
     >>> found = paired_test([0.72, 0.74, 0.73], [0.70, 0.70, 0.70], 100, 100)

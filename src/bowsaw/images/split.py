@@ -152,11 +152,6 @@ def auto_sizes(y: ArrayLike, classes: Sequence[str]) -> tuple[int, int] | None:
 
     They are 50 and 50 where every class has at least 150 images, else a third of the smallest
     class. None where a class has fewer than 3 images, which no split can divide.
-
-    Examples
-    --------
-    >>> auto_sizes([0] * 200 + [1] * 151, ["a", "b"]), auto_sizes([0] * 40, ["a"])
-    ((50, 50), (13, 13))
     """
     smallest = min(_counts(y, classes), default=0)
     each = USUAL if smallest >= SMALLEST else smallest // 3

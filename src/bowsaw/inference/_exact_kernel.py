@@ -20,12 +20,9 @@ from bowsaw._arrays import AnyArray, Float32, Int32, Int64, UInt8
 from bowsaw.nearest._search_kernel import ScoreError
 
 FAR = np.uint8(255)
-
 DEEP = 32
 """Entries of ranks from this on are stored apart: with many words kept, no code is that deep."""
-
 BLOCK_ROWS = 4096
-
 BATCH = 32
 """How many places in memory are requested at once. The values read are summed up and never used
 but for a comparison that always fails, so that the compiler does not remove the reads."""

@@ -50,13 +50,7 @@ class Way:
 
 
 def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
-    """Return the ways of the named transfers, one per variant; ``["all"]`` names every one.
-
-    Examples
-    --------
-    >>> [way.name for way in ways_of("hard", ["exact", "uniform"])]
-    ['exact', 'uniform, nearest-surviving', 'uniform, sequential', 'uniform, chain']
-    """
+    """Return the ways of the named transfers, one per variant; ``["all"]`` names every one."""
     known = TRANSFERS[coding]
     names = list(known) if list(transfers) == [ALL] else list(dict.fromkeys(transfers))
     unknown = [name for name in names if name not in known]
