@@ -590,17 +590,9 @@ class PruningPath(Selector):
         score.begin(labels, len(self.classes_), bags.counts, self.coding)
         state = shared.state(self.coding, "exact", *how).reset(book.ids)
         saved = work_checkpoint(self, book, bags, labels, self.seed_)
-        path = eliminate(
-            state,
-            score,
-            self.sizes_,
-            repair=self.repair,
-            seed=self.seed_,
-            checkpoint=saved.stage(stage) if stage else saved,
-            show=show,
-            task=task,
-        )
-        return path, state
+        more: Any = {"checkpoint": saved.stage(stage) if stage else saved, "show": show}
+        more |= {"repair": self.repair, "seed": self.seed_, "task": task}
+        return eliminate(state, score, self.sizes_, **more), state
 
     def _is_refined(self, n_words: int) -> bool:
         return self.refine > 0 and n_words < self._book.n_words
@@ -615,9 +607,8 @@ class PruningPath(Selector):
         return coded(bags, words, self.coding, self.sharpness, self.n_jobs)
 
     def _milliseconds(self, n_words: int) -> float:
-        return milliseconds_per_image(
-            self.codebook_at(n_words), self._bags, self.coding, self.sharpness
-        )
+        words = self.codebook_at(n_words)
+        return milliseconds_per_image(words, self._bags, self.coding, self.sharpness)
 
     def _validate(self) -> None:
         super()._validate()

@@ -30,7 +30,6 @@ is not transparency."""
 
 NONSENSE = "damaged: its header makes no sense"
 TRUNCATED = "truncated"
-
 SNIFF_BYTES = 64
 """The number of first bytes that ``sniff`` needs."""
 
@@ -97,10 +96,8 @@ _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION = 256, 257, 258, 262, 274
 _SAMPLES, _PLANES, _EXTRA = 277, 284, 338
 _PIECES = ((273, 279), (324, 325))
 """Offsets and lengths of the strips, of the tiles."""
-
 _WANTED = {_WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANES, _EXTRA}
 _WANTED.update(*_PIECES)
-
 _TYPES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}
 
 Tags = dict[int, NDArray[np.uint64]]

@@ -96,19 +96,9 @@ class SampledState(TransferState):
 
     def _sources(self, words: Positions) -> Sources:
         starts, sources = self._survivors.sources(words)
-        samples = self._samples
-        return Sources(
-            *weigh_samples(
-                words,
-                samples._column[words],
-                samples.histograms.T,
-                self._n_samples,
-                self._priors,
-                starts,
-                sources,
-                self._survivors.n_nearest,
-            )
-        )
+        samples, n_nearest = self._samples, self._survivors.n_nearest
+        taken = (samples._column[words], samples.histograms.T, self._n_samples, self._priors)
+        return Sources(*weigh_samples(words, *taken, starts, sources, n_nearest))
 
 
 class GaussianState(SampledState):

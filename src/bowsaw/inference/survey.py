@@ -114,13 +114,6 @@ class Survey:
     seed : int, default=0
         Draws the moves, the bags, and the samples of ways that have some.
 
-    Attributes
-    ----------
-    rows : list of Measurement
-        The ways measured so far.
-    recode_seconds : float or None
-        Time to re-encode the corpus with the kept words; None until a way was timed.
-
     Examples
     --------
     >>> from bowsaw import Bags, Codebook
@@ -159,6 +152,7 @@ class Survey:
         self.coding, self.sharpness = coding, sharpness
         self.n_moves, self.sample = n_moves, sample
         self.move_size = min(move_size, len(positions), codebook.n_words - len(positions))
+        # Time to re-encode the corpus with the kept words; None until a way was timed.
         self.recode_seconds: float | None = None
         self.rows: list[Measurement] = []
         self.n_jobs, self._verbose = n_jobs, verbose
