@@ -331,7 +331,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 def labels_by_c(
     classifier: HistogramClassifier, X: ArrayLike, y: Labels, X_test: ArrayLike
 ) -> tuple[list[float], Labels]:
-    """Train a machine per C; return the grid and its labels, ``(n_grid, n_test)``."""
+    """Train one machine per C; return the grid and the test rows' labels, (n_grid, n_test)."""
     grid = classifier.validate()
     model = clone(classifier).set_params(C=grid[0]).fit(X, y)
     with single_threaded_blas():

@@ -53,7 +53,7 @@ RULE = (
 
 
 def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]:
-    """Return the corrected error of means over splits; ``test_share`` is n_test / n_train."""
+    """Return the corrected standard error over splits; ``test_share`` is n_test / n_train."""
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(np.sqrt(1 / len(found) + test_share) * found.std(axis=0, ddof=1))
 

@@ -117,7 +117,10 @@ class ImageFolder(Sequence[str]):
         return PRESETS[name](root)
 
     def split(self, *, codebook: int, train: int, seed: int = 0, index: int = 0) -> Split:
-        """Draw ``codebook`` and ``train`` images per class, and the rest to test."""
+        """Draw ``codebook`` and ``train`` images per class, and the rest to test.
+
+        ``index`` is which of the splits of the run with this ``seed`` to draw.
+        """
         return split_by_class(
             self.y, self.classes, codebook=codebook, train=train, seed=seed, index=index
         )

@@ -223,7 +223,7 @@ class EmpiricalState(SampledState):
 def gaussian_samples(
     codebook: Codebook, root: Float64, n_samples: int, seed: int, *, n_jobs: int | None = -1
 ) -> Bags:
-    """Return points of each word's truncated Gaussian, a bag each; ``root`` is in unit norms."""
+    """Return samples of each word's truncated Gaussian, one bag per word; ``root`` is √Σ."""
     words, search = codebook.words, WordSearch(codebook.words)
     stored_root = root * codebook.scale
 

@@ -264,7 +264,7 @@ def check_size(what: str, norm: float) -> None:
 def nearest_words(
     bags: Bags, words: Float32, *, n_jobs: int | None = -1, verbose: bool = False
 ) -> Int32:
-    """Return the nearest word, in stored units, of every descriptor, ``(n_descriptors,)``."""
+    """Return the nearest of ``words`` (in stored units) for each descriptor."""
     codes = np.empty(bags.n_descriptors, dtype=np.int32)
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
         for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):
