@@ -75,11 +75,8 @@ class Bags(Sequence[NDArray[Any]]):
         digests: ArrayLike | None = None,
     ) -> None:
         array = as_descriptors(values, "values")
-        limits = (
-            np.array([0, len(array)], dtype=np.int64)
-            if offsets is None
-            else as_integers(offsets, "offsets", np.int64)
-        )
+        ends = [0, len(array)] if offsets is None else offsets
+        limits = as_integers(ends, "offsets", np.int64)
         if limits.ndim != 1 or len(limits) < 1 or limits[0] != 0 or limits[-1] != len(array):
             raise DataError(
                 f"offsets must begin with 0 and end with n_descriptors = {len(array)}; got shape "
@@ -88,15 +85,10 @@ class Bags(Sequence[NDArray[Any]]):
         counts = np.diff(limits)
         if (counts < 0).any():
             raise DataError("offsets must not decrease.")
-        self._set(
-            (array,),
-            np.zeros(len(counts), dtype=np.int64),
-            limits[:-1],
-            counts,
-            check_scale(scale),
-            json_mapping(description, "description"),
-            None if digests is None else as_integers(digests, "digests", np.uint64),
-        )
+        places = (np.zeros(len(counts), dtype=np.int64), limits[:-1], counts)
+        about = json_mapping(description, "description")
+        named = None if digests is None else as_integers(digests, "digests", np.uint64)
+        self._set((array,), *places, check_scale(scale), about, named)
 
     def _set(
         self,
@@ -112,14 +104,9 @@ class Bags(Sequence[NDArray[Any]]):
             raise DataError(
                 f"digests must have one entry per bag ({len(counts)}); got shape {digests.shape}."
             )
-        self._pieces = pieces
-        self._piece = piece
-        self._start = start
-        self._counts = counts
+        self._pieces, self._piece, self._start, self._counts = pieces, piece, start, counts
         self._offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self._scale = scale
-        self._description = description
-        self._digests = digests
+        self._scale, self._description, self._digests = scale, description, digests
 
     @classmethod
     def from_list(
@@ -288,15 +275,9 @@ class Bags(Sequence[NDArray[Any]]):
         if isinstance(chosen, np.ndarray) and chosen.ndim != 1:
             raise IndexError(f"bags are chosen by one list of integers; got shape {chosen.shape}")
         out = Bags.__new__(Bags)
-        out._set(
-            self._pieces,
-            self._piece[chosen],
-            self._start[chosen],
-            self._counts[chosen],
-            self._scale,
-            self._description,
-            None if self._digests is None else self._digests[chosen],
-        )
+        places = (self._piece[chosen], self._start[chosen], self._counts[chosen])
+        digests = None if self._digests is None else self._digests[chosen]
+        out._set(self._pieces, *places, self._scale, self._description, digests)
         return out
 
     def read(self, start: int, stop: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:

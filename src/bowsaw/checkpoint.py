@@ -1,10 +1,7 @@
 """Files that survive: atomic writes, locks, and one way to resume interrupted work.
 
-**Atomic files.** ``atomic_write`` writes to a temporary file in the same folder, flushes it to disk
-and renames it. A reader sees the old content or the new, never half of it.
-
-**Locks.** ``exclusive`` holds a lock of the operating system (``filelock``) on an output. The lock
-ends with its process, so a killed process leaves no stale lock.
+``atomic_write`` writes to a temporary file in the same folder, flushes it to disk and renames it.
+``exclusive`` holds a lock of the operating system (``filelock``), which ends with its process.
 
 **Resuming** follows one rule. A :class:`Checkpoint` stores the *fingerprint* of its work: all
 settings and data that the result depends on. With the same fingerprint the work continues. Another
@@ -48,11 +45,8 @@ from bowsaw.validation import canonical_json, json_value, parse_json
 # EDQUOT is a quota, EFBIG a limit on the size of files; not every system has them.
 _FULL = {getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT", "EFBIG")}
 _REFUSED = {
-    getattr(errno, name, errno.EACCES)
-    for name in (
-        *("EROFS", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "ENAMETOOLONG"),
-        "EIO",
-    )
+    getattr(errno, f"E{name}", errno.EACCES)
+    for name in ("ROFS", "ACCES", "PERM", "NOTDIR", "ISDIR", "EXIST", "LOOP", "NAMETOOLONG", "IO")
 }
 _MAX_NAME = 255
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.partial", re.DOTALL)
@@ -505,13 +499,10 @@ class JsonLines:
 class NpzReader:
     """The arrays of an ``.npz`` file, bounded by the length of the file; a context manager.
 
-    NumPy allocates what a header asks for and zipfile inflates without end, so one kilobyte can ask
-    for all memory. Here the members may not unpack to more than ``max_bytes``, and each array must
-    have the length of its shape. Nothing is unpickled. Damaged bytes make zipfile and NumPy raise
-    many kinds of exceptions: catch ``Exception``.
-
-    By default ``max_bytes`` is the length of the file, and compressed arrays are refused; it is
-    needed where ``source`` is not a Path.
+    NumPy allocates what a header asks for and zipfile inflates without end. Here the members may
+    not unpack to more than ``max_bytes`` (by default the length of the file, without compression),
+    and each array must have the length of its shape. Nothing is unpickled. Damaged bytes make
+    zipfile and NumPy raise many kinds of exceptions: catch ``Exception``.
     """
 
     def __init__(self, source: Path | BinaryIO, max_bytes: int | None = None) -> None:
@@ -567,10 +558,7 @@ class NpzReader:
 
 
 def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file of ``n_bytes``: numbers or texts, never objects.
-
-    Damaged bytes make NumPy raise many types of exceptions: catch ``Exception``.
-    """
+    """Return the numbers or texts of a ``.npy`` file of ``n_bytes``; catch ``Exception``."""
     with warnings.catch_warnings():
         # NumPy warns about headers of Python 2, which it repairs.
         warnings.simplefilter("ignore")

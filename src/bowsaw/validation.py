@@ -127,10 +127,7 @@ def _message(name: str, allowed: str, value: object, remedy: str) -> str:
 
 
 class ComparedByValue:
-    """Equality of a dataclass that holds arrays, which the one of dataclasses cannot compare.
-
-    Such a dataclass is declared with ``eq=False``.
-    """
+    """Equality of a dataclass of arrays, which is declared with ``eq=False``."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and _is_same(_values(self), _values(other))
@@ -172,10 +169,7 @@ def as_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def as_descriptors(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return ``values`` as finite rows, ``(n_descriptors, n_dims)``, or raise a DataError.
-
-    uint8 and float32 are kept, every other dtype becomes float32.
-    """
+    """Return finite rows, ``(n_descriptors, n_dims)``, uint8 or float32, or raise a DataError."""
     array = as_numbers(values, name)
     if array.ndim != 2 or (len(array) and not array.shape[1]):
         raise DataError(

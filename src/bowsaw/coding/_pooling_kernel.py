@@ -13,10 +13,7 @@ from bowsaw.nearest._search_kernel import LOWEST
 
 @njit(nogil=True, cache=True)
 def count_codes(codes: Int32, start: int, offsets: Int64, first_bag: int, out: UInt32) -> None:
-    """Add 1 to ``out[bag, code]`` for each code; ``codes`` are those of rows ``start`` onwards.
-
-    ``first_bag`` is a bag that begins at or before ``start``.
-    """
+    """Add 1 to ``out[bag, code]`` per row from ``start`` on; ``first_bag`` begins before it."""
     bag = first_bag
     for i in range(len(codes)):
         while offsets[bag + 1] <= start + i:
@@ -26,10 +23,7 @@ def count_codes(codes: Int32, start: int, offsets: Int64, first_bag: int, out: U
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True, inline="always")
 def _exp2(t: Any) -> Any:
-    """2^t for t ≤ 0 in float32, relative error below 2e-7; 2⁻¹⁰⁰ for all t below −100.
-
-    The polynomial is the Chebyshev fit of 2^f for −½ ≤ f ≤ ½, with value 1 at 0.
-    """
+    """2^t, 2⁻¹⁰⁰ at least, for t ≤ 0 in float32 by a Chebyshev fit; relative error below 2e-7."""
     t = t if t > np.float32(-100) else np.float32(-100)
     whole = np.int32(t - np.float32(0.5))
     f = t - np.float32(whole)

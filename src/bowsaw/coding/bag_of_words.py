@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifierCV
 
+from bowsaw._arrays import Float32
 from bowsaw.bags import Bags, as_bags
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.hard import hard_histograms
@@ -173,9 +174,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         _warn_of_empty(bags)
         return self._code(bags, coder, out, bool(self.verbose))
 
-    def transform_chunks(
-        self, bags: Bags
-    ) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
+    def transform_chunks(self, bags: Bags) -> Generator[tuple[int, Float32], None, None]:
         """Yield ``(first bag, histograms)`` of some consecutive bags at a time.
 
         Together they equal what ``transform`` returns; only a few are in memory at a time.
@@ -201,9 +200,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         words = self.words_in_use().words_for(bags)
         return Coder(words, None if self.coding == "hard" else self.sharpness_in_use())
 
-    def _code(
-        self, bags: Bags, coder: Coder, out: NDArray[np.float32], verbose: bool = False
-    ) -> NDArray[np.float32]:
+    def _code(self, bags: Bags, coder: Coder, out: Float32, verbose: bool = False) -> Float32:
         """Write the histograms to ``out``, by threads or by the workers of a cluster."""
         with connected(self.parallel) as cluster:
             if cluster is None:
@@ -250,7 +247,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         if self.perplexity is not None:
             check_real(self.perplexity, "perplexity", 1, open_low=True)
 
-    def _best_sharpness(self, bags: Bags, words: NDArray[np.float32], y: ArrayLike | None) -> float:
+    def _best_sharpness(self, bags: Bags, words: Float32, y: ArrayLike | None) -> float:
         if y is None:
             raise ParameterError("sharpness='auto' needs labels: call fit(bags, y).")
         labels = np.asarray(y)
@@ -288,10 +285,7 @@ def learns(codebook: Any) -> bool:
 def words_from(
     codebook: Any, bags: Bags, y: ArrayLike | None = None, task: Task | None = None
 ) -> Codebook:
-    """Return the given codebook, or the one that its estimator learns from these bags.
-
-    ``task`` is the fit that this is a part of.
-    """
+    """Return the given codebook, or the one that its estimator learns, as a part of ``task``."""
     if not learns(codebook):
         return as_codebook(codebook)
     if isinstance(codebook, ClusterMixin):
@@ -310,16 +304,12 @@ def words_from(
 class Coder:
     """Words in the bags' stored units, and the sharpness; None for hard coding."""
 
-    words: NDArray[np.float32]
+    words: Float32
     sharpness: float | None = None
 
     def code(
-        self,
-        bags: Bags,
-        out: NDArray[np.float32] | None = None,
-        n_jobs: int | None = 1,
-        verbose: bool = False,
-    ) -> NDArray[np.float32]:
+        self, bags: Bags, out: Float32 | None = None, n_jobs: int | None = 1, verbose: bool = False
+    ) -> Float32:
         """Return the histograms, ``(n_bags, n_words)``, in ``out`` where it is given."""
         if self.sharpness is None:
             return hard_histograms(bags, self._search, out=out, n_jobs=n_jobs, verbose=verbose)
@@ -339,16 +329,16 @@ def coded(
     coding: Literal["hard", "soft"],
     sharpness: float,
     n_jobs: int | None = -1,
-) -> NDArray[np.float32]:
+) -> Float32:
     """Return the histograms as an array, also under ``set_config(transform_output="pandas")``."""
     coder = BagOfWords(codebook, coding=coding, sharpness=sharpness, n_jobs=n_jobs)
-    histograms: NDArray[np.float32] = coder.set_output(transform="default").transform(bags)
+    histograms: Float32 = coder.set_output(transform="default").transform(bags)
     return histograms
 
 
 def _code_on_cluster(
     cluster: Cluster, bags: Bags, coder: Coder
-) -> Generator[tuple[int, NDArray[np.float32]], None, None]:
+) -> Generator[tuple[int, Float32], None, None]:
     """Yield ``(first bag, histograms)`` of consecutive chunks, coded by the workers."""
     located = ShardRefs.of(bags)
     cluster.check(located.landmarks())
@@ -362,7 +352,7 @@ def _code_on_cluster(
         yield from zip(starts, histograms, strict=True)
 
 
-def _code_chunk(located: ShardRefs, coder: Coder) -> NDArray[np.float32]:
+def _code_chunk(located: ShardRefs, coder: Coder) -> Float32:
     return coder.code(located.open())
 
 

@@ -118,10 +118,7 @@ def check_sharpness(sharpness: object, remedy: str = "") -> float:
 
 
 def sharpness_for(bags: Bags, words: Float32, target: float, seed: int) -> float:
-    """Return the sharpness at which soft codes have the mean perplexity ``target``.
-
-    By bisection on a sample of descriptors, in float64. ``words`` are in the bags' stored units.
-    """
+    """Return the sharpness that gives a mean perplexity, by bisection on a sample."""
     check_real(target, "perplexity", 1, len(words), open_low=True, open_high=True)
     if not bags.n_descriptors:
         raise DataError("perplexity needs descriptors; all bags are empty.")

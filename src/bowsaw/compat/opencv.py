@@ -33,7 +33,6 @@ from bowsaw.errors import DataError, ParameterError
 
 TermCriteria = tuple[int, int, float]
 """When ``cv2.kmeans`` stops: the kinds, the number of iterations, the distance."""
-
 _ADDED: Any = object()
 """Stands for the descriptors that were added, since OpenCV refused None."""
 
@@ -172,10 +171,8 @@ class BOWKMeansTrainer(BOWTrainer):
                 "are NaN or infinite. Leave out their rows."
             )
         labels = np.empty((len(rows), 1), np.int32)
-        words = cv2.kmeans(
-            rows, self._n_words, labels, self._termcrit, self._attempts, self._flags
-        )[2]
-        return np.asarray(words, np.float32)
+        how = (self._termcrit, self._attempts, self._flags)
+        return np.asarray(cv2.kmeans(rows, self._n_words, labels, *how)[2], np.float32)
 
 
 class BOWImgDescriptorExtractor:

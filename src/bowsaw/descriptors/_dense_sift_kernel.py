@@ -58,18 +58,14 @@ def cell_maps(
     ``grey`` is (height, width); ``out`` is (n_rows, n_columns, 8); ``scratch`` is uninitialised
     memory, (n_rows, 8 · (width + 2 · reach)) with the reach of ``weights_x``. Cell column ``c``
     takes pixels ``first_x[c] + i`` with weight ``weights_x[c, i]``, and cell rows likewise. Both
-    are sorted, and a weight is 0 where the pixel lies outside the image.
-
-    Rows are pooled first, each channel a long vector along x, then the few rows that are left along
-    x: both inner loops run over neighbouring memory.
+    are sorted, and a weight is 0 where the pixel lies outside the image. Rows are pooled first,
+    then the few rows that are left along x: both inner loops run over neighbouring memory.
     """
     height, width = grey.shape
     n_rows, n_columns, _ = out.shape
-    reach_x = weights_x.shape[1]
-    reach_y = weights_y.shape[1]
+    reach_x, reach_y = weights_x.shape[1], weights_y.shape[1]
     margin = reach_x
-    bins = np.empty(width, np.float32)
-    size = np.empty(width, np.float32)
+    bins, size = np.empty(width, np.float32), np.empty(width, np.float32)
     channel = np.empty(width, np.float32)
     scratch[:] = 0
     pooled = scratch.reshape((n_rows, 8, width + 2 * margin))

@@ -138,18 +138,12 @@ class Descriptor(CallbackSupport, TransformerMixin, BaseEstimator, ABC):
                     warnings.warn(f"{failure} Its bag is empty.", UserWarning, stacklevel=3)
                 rows.append(descriptors)
                 digests.append(digest)
-        values = (
-            np.concatenate(rows) if rows else np.empty((0, self.n_dims), dtype=self.stored_dtype)
-        )
-        offsets = np.concatenate(([0], np.cumsum([len(r) for r in rows]))).astype(np.int64)
+        values = np.concatenate([np.empty((0, self.n_dims), dtype=self.stored_dtype), *rows])
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         known = [d for d in digests if d is not None]
-        return Bags(
-            values,
-            offsets,
-            scale=self.scale,
-            description=self.description(),
-            digests=np.array(known, dtype=np.uint64) if len(known) == len(rows) else None,
-        )
+        names = np.array(known, dtype=np.uint64) if len(known) == len(rows) else None
+        about = self.description()
+        return Bags(values, offsets, scale=self.scale, description=about, digests=names)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return ``dim000`` and so on, so that a pipeline can name its words."""

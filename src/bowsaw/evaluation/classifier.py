@@ -192,11 +192,6 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             Rows that belong together, such as images of one place: no group is on both sides of a
             fold of the cross-validation that chooses C.
-
-        Returns
-        -------
-        HistogramClassifier
-            Itself.
         """
         grid = self.validate()
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -336,10 +331,7 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 def labels_by_c(
     classifier: HistogramClassifier, X: ArrayLike, y: Labels, X_test: ArrayLike
 ) -> tuple[list[float], Labels]:
-    """Train one machine per C of the grid; return the grid and what each says of the test rows.
-
-    ``y`` and the result, of shape (n_grid, n_test), are numbers of classes.
-    """
+    """Train one machine per C; return the grid and the test rows' labels, (n_grid, n_test)."""
     grid = classifier.validate()
     model = clone(classifier).set_params(C=grid[0]).fit(X, y)
     with single_threaded_blas():

@@ -32,10 +32,7 @@ SPLIT_KEYS = ("codebook", "train", "seed", "index")
 def seen_by(
     codebook: Codebook, bags: Bags, rows: Rows, own: Rows | Sequence[int] = ()
 ) -> NDArray[np.bool_] | None:
-    """Return which of these rows' images the words were learned from; None where unknown.
-
-    Images that are among the rows ``own`` as well do not count.
-    """
+    """Return which rows' images the words were learned from, but for ``own``; None if unknown."""
     if codebook.trained_on is None or bags.digests is None:
         return None
     digests, allowed = bags.digests[rows], bags.digests[np.asarray(own, dtype=np.int64)]
@@ -51,10 +48,7 @@ def leaked_images(codebook: Codebook, bags: Bags, split: Split) -> NDArray[np.bo
 
 
 def own_split(codebook: Codebook, bags: Bags, draw: Callable[..., Split]) -> dict[str, int] | None:
-    """Return the split that a codebook records, if its test images can test the codebook.
-
-    ``draw(codebook=, train=, seed=, index=)`` draws a split of the bags.
-    """
+    """Return the split that a codebook records, by ``draw``, if its test images can test it."""
     record: Any = codebook.provenance.get("split")
     if not isinstance(record, Mapping) or not set(record) >= set(SPLIT_KEYS):
         return None

@@ -549,10 +549,7 @@ class PruningPath(Selector):
         )
 
     def _fold(self, held: NDArray[np.bool_], name: str, task: Task) -> Iterator[float]:
-        """Walk without the bags held out; return the accuracies of its stops on them, one by one.
-
-        Words that are learned are learned without them, too.
-        """
+        """Walk without the bags held out; return the accuracies of its stops on them."""
         train, test = self._bags[np.flatnonzero(~held)], self._bags[np.flatnonzero(held)]
         seen, unseen = self._labels[~held], self._labels[held]
         book = words_from(self.codebook, train, self.classes_[seen], task)
@@ -593,17 +590,9 @@ class PruningPath(Selector):
         score.begin(labels, len(self.classes_), bags.counts, self.coding)
         state = shared.state(self.coding, "exact", *how).reset(book.ids)
         saved = work_checkpoint(self, book, bags, labels, self.seed_)
-        path = eliminate(
-            state,
-            score,
-            self.sizes_,
-            repair=self.repair,
-            seed=self.seed_,
-            checkpoint=saved.stage(stage) if stage else saved,
-            show=show,
-            task=task,
-        )
-        return path, state
+        more: Any = {"checkpoint": saved.stage(stage) if stage else saved, "show": show}
+        more |= {"repair": self.repair, "seed": self.seed_, "task": task}
+        return eliminate(state, score, self.sizes_, **more), state
 
     def _is_refined(self, n_words: int) -> bool:
         return self.refine > 0 and n_words < self._book.n_words
@@ -618,9 +607,8 @@ class PruningPath(Selector):
         return coded(bags, words, self.coding, self.sharpness, self.n_jobs)
 
     def _milliseconds(self, n_words: int) -> float:
-        return milliseconds_per_image(
-            self.codebook_at(n_words), self._bags, self.coding, self.sharpness
-        )
+        words = self.codebook_at(n_words)
+        return milliseconds_per_image(words, self._bags, self.coding, self.sharpness)
 
     def _validate(self) -> None:
         super()._validate()

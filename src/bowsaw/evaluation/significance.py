@@ -53,10 +53,7 @@ RULE = (
 
 
 def corrected_error(values: ArrayLike, test_share: float) -> NDArray[np.float64]:
-    """Return the corrected standard error of the mean over splits or folds, the first axis.
-
-    ``test_share`` is the number of test images per image that trained, n_test / n_train.
-    """
+    """Return the corrected standard error over splits; ``test_share`` is n_test / n_train."""
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(np.sqrt(1 / len(found) + test_share) * found.std(axis=0, ddof=1))
 
@@ -137,10 +134,6 @@ def paired_test(first: ArrayLike, second: ArrayLike, n_train: int, n_test: int) 
     n_train, n_test : int
         Images that had a part in the model (the codebook's included) and that tested it, in each
         split.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------

@@ -193,16 +193,13 @@ def _words(book: Codebook, kind: str, descriptors: str) -> str:
     else:
         found = quantize_words(book.words, kind, descriptors)
         table = found.values
-        lines += [
-            "/* No word is farther from its stored form than this; 1 is a norm of 1. */",
-            f"#define BOWSAW_WORD_ERROR {_c_number(_float_above(found.error / book.scale))}",
-        ]
+        error = _c_number(_float_above(found.error / book.scale))
+        lines.append("/* No word is farther from its stored form than this; 1 is a norm of 1. */")
+        lines.append(f"#define BOWSAW_WORD_ERROR {error}")
         if (found.step, found.zero) != (1.0, 0):
             entry = "BOWSAW_STEP * (float)(bowsaw_words[k][d] - BOWSAW_ZERO)"
-            lines += [
-                f"#define BOWSAW_STEP {_c_number(found.step)}",
-                f"#define BOWSAW_ZERO {found.zero}",
-            ]
+            lines.append(f"#define BOWSAW_STEP {_c_number(found.step)}")
+            lines.append(f"#define BOWSAW_ZERO {found.zero}")
     ids = "uint32_t" if int(book.ids.max()) < 2**32 else "uint64_t"
     names = _c_row(map(str, book.ids.tolist()), "u")
     lines += [

@@ -94,9 +94,7 @@ def write_onnx(
     words = graph.constant(book.words, "words")
     types = onnx.TensorProto
     text = "the share of each word, in the order of the metadata's word_ids"
-    outputs: list[tuple[str, int, list[Any], str]] = [
-        ("histogram", types.FLOAT, [1, book.n_words], text)
-    ]
+    outputs: list[Any] = [("histogram", types.FLOAT, [1, book.n_words], text)]
     if bow.coding == "hard":
         _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False))
         text = "the position of each descriptor's nearest word"

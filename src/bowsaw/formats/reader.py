@@ -7,8 +7,7 @@ inflated up to ``MAX_RATIO`` times the bytes on disk plus 1 MiB, never beyond ``
 **Errors.** A reader raises ``FormatError`` with a reason that is part of a sentence; the registry
 adds the file's name and the remedy for damage. ``UnsupportedError`` carries its own remedy.
 
-**Which matrix, which axis.** A file of another tool holds named matrices, and nothing says which
-one is the vocabulary, nor its axes: a K x 128 matrix that is read as 128 words fails nowhere. So:
+**Which matrix, which axis.** Nothing says which matrix of a file is the vocabulary, nor its axes:
 
 - a matrix is chosen by its name (``variable``), or is the only one (scalars and vectors beside it
   do not count);

@@ -72,17 +72,14 @@ def read_image(
     if max_side is not None:
         check_int(max_side, "max_side", 1, remedy="Give pixels, or None.")
     check_int(max_pixels, "max_pixels", 1)
-    if isinstance(source, np.ndarray):
-        path = "<array>"
-    elif isinstance(source, bytes):
-        path = "<bytes>"
-    elif isinstance(source, str | PathLike):
-        path = os.fsdecode(source)
-    else:
+    if not isinstance(source, np.ndarray | bytes | str | PathLike):
         raise DataError(
             f"an image is a path, the bytes of a file or an array; got {type(source).__name__}. "
             "Convert it with numpy.asarray first."
         )
+    path = "<array>" if isinstance(source, np.ndarray) else "<bytes>"
+    if isinstance(source, str | PathLike):
+        path = os.fsdecode(source)
     try:
         if isinstance(source, np.ndarray):
             grey = _grey(_checked(source), cv2.COLOR_RGB2GRAY)

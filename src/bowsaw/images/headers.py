@@ -5,7 +5,6 @@ kilobyte can claim ten thousand million), whether all of its data are there (Ope
 missing with grey, silently), and what the decoded values mean (rotated, transparent, 5 bits in 8).
 ``read_header`` finds all three from the file's chunks, segments or tags.
 
-JPEG, PNG, TIFF, WebP, GIF and BMP are read; a file of another format is refused with its name.
 Pillow does not report missing data and reads other layouts than OpenCV, so these readers are ours.
 OpenCV reads a TIFF of more than 8 bits sample by sample without looking at what they mean, so
 separate planes, CMYK and white-is-zero come out wrong. Only layouts whose decoded values are known
@@ -31,7 +30,6 @@ is not transparency."""
 
 NONSENSE = "damaged: its header makes no sense"
 TRUNCATED = "truncated"
-
 SNIFF_BYTES = 64
 """The number of first bytes that ``sniff`` needs."""
 
@@ -48,12 +46,11 @@ class Unreadable(Exception):  # noqa: N818 - an answer about a file; callers tur
 class Header:
     """What a file says about its (first) image.
 
-    ``width`` and ``height`` are as stored, before any rotation; where a file has its size twice,
-    the larger. ``complete`` is False when data that the header promises are missing. The EXIF
-    ``orientation`` (1 to 8) is still to be applied. ``white`` is the decoded value of white where
-    it is not the largest of its type, ``clear`` that of a transparent pixel; ``inverted`` values
-    run from white to black; ``alpha`` is the meaning of a fourth channel. ``pixel_bytes`` is the
-    most that OpenCV needs for a decoded pixel.
+    ``width`` and ``height`` are as stored, before the EXIF ``orientation`` (1 to 8). ``complete``
+    is False when data are missing. ``white`` is the decoded value of white where it is not the
+    largest of its type, ``clear`` that of a transparent pixel; ``inverted`` values run from white
+    to black; ``alpha`` is the meaning of a fourth channel. ``pixel_bytes`` is the most that OpenCV
+    needs for a decoded pixel.
     """
 
     format: str
@@ -99,10 +96,8 @@ _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION = 256, 257, 258, 262, 274
 _SAMPLES, _PLANES, _EXTRA = 277, 284, 338
 _PIECES = ((273, 279), (324, 325))
 """Offsets and lengths of the strips, of the tiles."""
-
 _WANTED = {_WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANES, _EXTRA}
 _WANTED.update(*_PIECES)
-
 _TYPES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}
 
 Tags = dict[int, NDArray[np.uint64]]

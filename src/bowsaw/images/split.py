@@ -116,10 +116,7 @@ def split_by_class(
     seed: int = 0,
     index: int = 0,
 ) -> Split:
-    """Draw disjoint parts: ``codebook`` and ``train`` images per class, and the rest to test.
-
-    ``y`` holds positions in ``classes``; ``index`` is the number of the split in the run.
-    """
+    """Draw split ``index`` of a seed: images per class, and the rest to test."""
     n_codebook, n_train = check_int(codebook, "codebook", 0), check_int(train, "train", 1)
     seed, index = check_seed(seed), check_int(index, "index", 0)
     labels = _labels(y, len(classes))
@@ -155,11 +152,6 @@ def auto_sizes(y: ArrayLike, classes: Sequence[str]) -> tuple[int, int] | None:
 
     They are 50 and 50 where every class has at least 150 images, else a third of the smallest
     class. None where a class has fewer than 3 images, which no split can divide.
-
-    Examples
-    --------
-    >>> auto_sizes([0] * 200 + [1] * 151, ["a", "b"]), auto_sizes([0] * 40, ["a"])
-    ((50, 50), (13, 13))
     """
     smallest = min(_counts(y, classes), default=0)
     each = USUAL if smallest >= SMALLEST else smallest // 3

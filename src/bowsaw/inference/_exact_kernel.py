@@ -20,12 +20,9 @@ from bowsaw._arrays import AnyArray, Float32, Int32, Int64, UInt8
 from bowsaw.nearest._search_kernel import ScoreError
 
 FAR = np.uint8(255)
-
 DEEP = 32
 """Entries of ranks from this on are stored apart: with many words kept, no code is that deep."""
-
 BLOCK_ROWS = 4096
-
 BATCH = 32
 """How many places in memory are requested at once. The values read are summed up and never used
 but for a comparison that always fails, so that the compiler does not remove the reads."""
@@ -126,10 +123,7 @@ def invert(lists: AnyArray, starts: Int64, rows: AnyArray, ranks: UInt8) -> None
 def first_kept(
     lists: AnyArray, column: Int32, rank: UInt8, code: Int32, far: Int32, tally: Int64
 ) -> None:
-    """Find each descriptor's first kept word; collect those without one.
-
-    ``tally`` becomes their number and the number of ranks from ``DEEP`` on, the far ones included.
-    """
+    """Find each descriptor's first kept word, and those without; ``tally``: far and deep ones."""
     n_none = len(column) - 1
     n_far, n_deep = 0, 0
     for i in range(len(rank)):

@@ -133,10 +133,7 @@ def settle_doubts(
     values: AnyArray,
     code: Int32,
 ) -> None:
-    """Decide by exact distances where ``code`` is -1; the lowest word on a tie.
-
-    Words whose score rules them out are skipped.
-    """
+    """Decide by exact distances where ``code`` is -1; the lowest word on a tie."""
     for a in range(len(rows)):
         if code[a] >= 0:
             continue
@@ -257,9 +254,8 @@ def compare_added_words(
     """Compare added words with the words of the far descriptors of segments begin to end.
 
     Collects the descriptors whose word is removed (``lost``, after the ``n_lost`` already there),
-    and those that an added word wins; writes their new scores. Most are ruled out by a bound;
-    scores too close for float32 are settled by exact distances, and on a tie the lower position
-    wins. Slots whose descriptors are no longer far are skipped. Returns the numbers of both.
+    and those that an added word wins; writes their new scores. Scores too close for float32 are
+    settled by exact distances, and on a tie the lower position wins. Returns the numbers of both.
     """
     _, _, rank, _, score, doubt = descriptors
     values, centre, exact_words = corpus

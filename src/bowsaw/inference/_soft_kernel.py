@@ -47,10 +47,7 @@ def _weight(code: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def pack(weights: Float32, start: int, codes: UInt16) -> None:
-    """Write weights (n_words, n_rows) in 16 bits, rounded to nearest, to rows ``start`` onwards.
-
-    What is below 2⁻⁶³ becomes 2⁻⁶³, which is code 0.
-    """
+    """Write weights (n_words, n_rows) in 16 bits, 2⁻⁶³ at least, to rows ``start`` onwards."""
     n_words, n_rows = weights.shape
     for j in range(n_words):
         bits = weights[j].view(np.int32)
@@ -113,10 +110,7 @@ def add_columns(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def invert(high: Float64, low: Float64, least: float, inverse: AnyArray) -> int:
-    """Write 1 / total, or 0 where the total is below ``least``; return how many are.
-
-    Totals are brought to their one normal form, ``high`` being the sum rounded.
-    """
+    """Write 1 / total, normalised, or 0 where it is below ``least``; return how many are."""
     faded = 0
     for i in range(len(high)):
         total = high[i] + low[i]

@@ -24,11 +24,9 @@ def mix_columns(
     weights: Float64,
     table: Float32,
 ) -> None:
-    """Write each word's own row of ``full`` plus the weighted rows of its sources, in order.
-
-    Sums are in float64, so that rows of a thousand sources still sum to 1 in float32.
-    """
+    """Write each word's own row of ``full`` plus the weighted rows of its sources, in order."""
     n_bags = full.shape[1]
+    # In float64, so that rows of a thousand sources still sum to 1 in float32.
     total = np.empty(n_bags, np.float64)
     for j in range(words.shape[0]):
         own = full[words[j]]
@@ -65,10 +63,7 @@ def gather_by_dim(words: Float32, chosen: Int64) -> Float32:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def squared_distances(row: Float32, by_dim: Float32, total: Float64) -> None:
-    """Write the squared distance to each column, summed in the order of the dimensions.
-
-    The bits are those of ``nearest``'s exact distances, so that both agree on every order.
-    """
+    """Write the squared distance to each column, with the bits of ``nearest``'s exact ones."""
     total[:] = 0.0
     for d in range(by_dim.shape[0]):
         line = by_dim[d]
@@ -105,10 +100,7 @@ def nearest_among(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def walk_list(ranked: AnyArray, alive: Bools, n_wanted: int, out: Int32) -> int:
-    """Write the first ``n_wanted`` words of a list that are alive.
-
-    Returns the rank of the last, or the length of the list where it does not hold as many.
-    """
+    """Write the first ``n_wanted`` words alive; return the last one's rank, or the length."""
     found = 0
     for rank in range(ranked.shape[0]):
         word = ranked[rank]
@@ -232,10 +224,7 @@ def neighbours_in_turn(
     neighbours: int,
     return_words: bool,
 ) -> tuple[Int64, Int32]:
-    """Return each word's nearest words alive when its turn comes: starts and targets.
-
-    Words leave in turn, or return once their neighbours are found. ``alive`` is changed.
-    """
+    """Return starts and nearest words alive at each turn; words leave, or return after it."""
     n_alive = alive.sum()
     starts = np.zeros(order.shape[0] + 1, np.int64)
     targets = np.empty(order.shape[0] * neighbours, np.int32)

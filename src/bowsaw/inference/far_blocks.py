@@ -49,8 +49,7 @@ class Sketch:
         self._axes = search.principal(N_DIRECTIONS)
         self._spread = search.spread(N_DIRECTIONS)
         self.rows = np.zeros((len(values), N_DIRECTIONS), dtype=np.int8)
-        self.rest = np.zeros(len(values), dtype=np.float32)
-        self.norms = np.zeros(len(values), dtype=np.float32)
+        self.rest, self.norms = (np.zeros(len(values), dtype=np.float32) for _ in range(2))
 
         def along(begin: int) -> tuple[Float32, Float32]:
             rows = values[begin : begin + BLOCK_ROWS].astype(np.float32)
@@ -118,9 +117,7 @@ class FarBlocks:
         full = -(-n_slots // N_ACROSS) * N_ACROSS
         # A segment that has a slot for each of its descriptors is never full.
         self._most = np.where(full >= n_rows, np.iinfo(np.int64).max, full)
-        self._first_rows = index.rows
-        self._sketch = sketch
-        self._descriptors = descriptors
+        self._first_rows, self._sketch, self._descriptors = index.rows, sketch, descriptors
         self._scratch = Scratch()
         starts = np.concatenate([[0], np.cumsum(full)])
         n = int(starts[-1])
@@ -155,10 +152,7 @@ class FarBlocks:
         self.assign(rows.astype(np.int32), segment)
 
     def assign(self, rows: Int32, segment: int) -> None:
-        """Assign slots to the far ones of these that have none; write their words and scores.
-
-        They are in the order of segments, and none is before ``segment``.
-        """
+        """Assign slots as the kernel does, and write their words and scores."""
         sketch, rank = self._sketch, self._descriptors.rank
         kernel.assign_slots(
             rows, segment, self._first_rows, sketch.rows, sketch.rest, rank, self.slots

@@ -62,10 +62,8 @@ def score_log_error(
 
 
 def direct_log_error(norms: Float64, largest: float, n_dims: int, factor: float) -> Float64:
-    """Return the error of a log weight from differences in float64.
-
-    Two roundings per dimension of (norm + largest)², the sum, two of the exponent, the exponential.
-    """
+    """Return the error of a log weight from differences in float64."""
+    # Two roundings per dimension, the sum, two of the exponent, the exponential.
     squares = _SLACK * factor / 2 * (norms + largest) ** 2
     return np.asarray(squares * (2 * n_dims + 6) * UNIT64 + 4 * UNIT64)
 

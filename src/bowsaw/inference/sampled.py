@@ -96,19 +96,9 @@ class SampledState(TransferState):
 
     def _sources(self, words: Positions) -> Sources:
         starts, sources = self._survivors.sources(words)
-        samples = self._samples
-        return Sources(
-            *weigh_samples(
-                words,
-                samples._column[words],
-                samples.histograms.T,
-                self._n_samples,
-                self._priors,
-                starts,
-                sources,
-                self._survivors.n_nearest,
-            )
-        )
+        samples, n_nearest = self._samples, self._survivors.n_nearest
+        taken = (samples._column[words], samples.histograms.T, self._n_samples, self._priors)
+        return Sources(*weigh_samples(words, *taken, starts, sources, n_nearest))
 
 
 class GaussianState(SampledState):
@@ -233,10 +223,7 @@ class EmpiricalState(SampledState):
 def gaussian_samples(
     codebook: Codebook, root: Float64, n_samples: int, seed: int, *, n_jobs: int | None = -1
 ) -> Bags:
-    """Return up to ``n_samples`` points of each word's truncated Gaussian, one bag per word.
-
-    ``root`` is the symmetric root of the covariance, in unit-norm units.
-    """
+    """Return samples of each word's truncated Gaussian, one bag per word; ``root`` is √Σ."""
     words, search = codebook.words, WordSearch(codebook.words)
     stored_root = root * codebook.scale
 

@@ -111,23 +111,19 @@ class SoftState(HistogramState):
         n_jobs: int | None = -1,
         verbose: bool = False,
     ) -> None:
-        self.sharpness = sharpness
-        self.storage = storage
+        self.sharpness, self.storage, self._n_jobs = sharpness, storage, n_jobs
         self._wide = storage == "float64"
         self._number: Any = np.float64 if self._wide else np.float32
         self._words = codebook.words_for(bags)
         super().__init__(codebook, len(bags), bags=bags, dtype=self._number)
-        self._n_jobs = n_jobs
-        self._offsets = bags.offsets
-        self._arrays = list(bags)
+        self._offsets, self._arrays = bags.offsets, list(bags)
         self._factor = score_factor(self.sharpness, bags.scale)
         shape, dtype = (codebook.n_words, bags.n_descriptors), np.dtype(storage)
         self.on_disk = shape[0] * shape[1] * dtype.itemsize > max_bytes
         self._codes = _mapped(shape, dtype, folder) if self.on_disk else np.empty(shape, dtype)
         self._scores = WordScores(self._words)
         self._code_error = self._weigh(bags, verbose)
-        self._high = np.zeros(bags.n_descriptors)
-        self._low = np.zeros(bags.n_descriptors)
+        self._high, self._low = np.zeros(bags.n_descriptors), np.zeros(bags.n_descriptors)
         self._n_recoded = np.zeros(len(bags), dtype=np.int64)
         # Words added since totals were last summed from scratch.
         self._n_added = np.zeros(1, dtype=np.int64)
@@ -228,10 +224,7 @@ class SoftState(HistogramState):
         return list(pairwise([*first.tolist(), self.n_bags]))
 
     def _recode_rows(self, rows: Int64, words: Positions, columns: Int64) -> Int64:
-        """Add the mean codes of some descriptors to the table; return their number per bag.
-
-        ``rows`` are ascending positions among all descriptors; many bags share a block.
-        """
+        """Add the mean codes of some descriptors (ascending); return their number per bag."""
         offsets, bags = self._offsets, self._arrays
         counts = np.diff(offsets)
         limits = np.searchsorted(rows, offsets)

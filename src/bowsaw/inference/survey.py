@@ -50,13 +50,7 @@ class Way:
 
 
 def ways_of(coding: str, transfers: Sequence[str]) -> list[Way]:
-    """Return the ways of the named transfers, one per variant; ``["all"]`` names every one.
-
-    Examples
-    --------
-    >>> [way.name for way in ways_of("hard", ["exact", "uniform"])]
-    ['exact', 'uniform, nearest-surviving', 'uniform, sequential', 'uniform, chain']
-    """
+    """Return the ways of the named transfers, one per variant; ``["all"]`` names every one."""
     known = TRANSFERS[coding]
     names = list(known) if list(transfers) == [ALL] else list(dict.fromkeys(transfers))
     unknown = [name for name in names if name not in known]
@@ -120,13 +114,6 @@ class Survey:
     seed : int, default=0
         Draws the moves, the bags, and the samples of ways that have some.
 
-    Attributes
-    ----------
-    rows : list of Measurement
-        The ways measured so far.
-    recode_seconds : float or None
-        Time to re-encode the corpus with the kept words; None until a way was timed.
-
     Examples
     --------
     >>> from bowsaw import Bags, Codebook
@@ -165,16 +152,14 @@ class Survey:
         self.coding, self.sharpness = coding, sharpness
         self.n_moves, self.sample = n_moves, sample
         self.move_size = min(move_size, len(positions), codebook.n_words - len(positions))
+        # Time to re-encode the corpus with the kept words; None until a way was timed.
         self.recode_seconds: float | None = None
         self.rows: list[Measurement] = []
         self.n_jobs, self._verbose = n_jobs, verbose
         self._full: tuple[NDArray[np.float32], float] | None = None
 
     def run(self, ways: Sequence[Way], *, refusals: bool = False) -> Survey:
-        """Measure the ways one after the other, and add each to ``rows``.
-
-        With ``refusals`` a way that refuses the data is a row; otherwise its error is raised.
-        """
+        """Add a row per way; with ``refusals`` also for one that refuses, which else raises."""
         with Progress("measuring", len(ways), show=self._verbose) as bar:
             for way in ways:
                 self.rows.append(self._measure(way, refusals, lambda status: bar.step(0, status)))

@@ -108,10 +108,7 @@ def directions(n_dims: int) -> Float64:
 
 
 def cell_shares(points: Float64, word: int, survivors: Int64) -> Float64:
-    """Return the share of a pruned word that each survivor takes, ``(len(survivors),)``.
-
-    ``points`` are the words in units of σ. Of survivors at one place the first takes all.
-    """
+    """Return what each survivor takes of a pruned word; ``points`` are in units of σ."""
     n_dims = points.shape[1]
     away = points - points[word]
     squares, along = (away**2).sum(axis=1), directions(n_dims) @ away.T

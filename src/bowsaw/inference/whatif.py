@@ -68,13 +68,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 def check_transfer(coding: str, transfer: str, **options: Any) -> dict[str, Any]:
-    """Return the options of a way of inferring as plain values, or raise a ParameterError.
-
-    Examples
-    --------
-    >>> check_transfer("hard", "uniform", neighbours=3)
-    {'neighbours': 3}
-    """
+    """Return the options of a way of inferring as plain values, or raise a ParameterError."""
     check_choice(coding, "coding", tuple(_STATES))
     remedy = f"These are the ways of inferring for {coding} coding."
     check_choice(transfer, "transfer", TRANSFERS[coding], remedy=remedy)

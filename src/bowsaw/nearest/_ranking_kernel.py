@@ -100,10 +100,7 @@ def _merge_sort(keys: Float32, n: int, order: Int32) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _order(keys: Float32, n: int, order: Int32) -> None:
-    """Write the stable permutation that sorts the first ``n`` keys from the largest down.
-
-    ``keys`` may be overwritten from ``n`` on.
-    """
+    """Write the stable order of the first ``n`` keys, largest first; may change those behind."""
     if n > MANY:
         _merge_sort(keys, n, order)
         return
@@ -121,10 +118,7 @@ def _order(keys: Float32, n: int, order: Int32) -> None:
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def _nearer_by(row: Float32, words: Float32, first: int, second: int) -> tuple[float, float]:
-    """Return by how much the first word is nearer (squared distances), and the size of the terms.
-
-    In float64, summed in any order: eight times faster than in a fixed one.
-    """
+    """Return by how much the first word is nearer, and the size of the terms, in any order."""
     total = 0.0
     size = 0.0
     for d in range(row.shape[0]):
@@ -199,10 +193,9 @@ def rank_rows(
 
     ``products`` is (n_rows, n_words) and is overwritten; ``lengths`` are the norms of the words,
     ``row_norms`` the squared ones of the rows. Words are dealt into ``n_groups`` groups (at least
-    n_ranked, or all words); a limit that n_ranked of the groups' best scores reach leaves few more
-    than n_ranked candidates, which are sorted by float32 scores. Those whose order errors could
-    change are sorted again by exact distances. An entry that a word below the limit could precede
-    is left out: padded with n_words.
+    n_ranked, or all words). Candidates are sorted by float32 scores; those whose order errors could
+    change, again by exact distances. An entry that a word below the limit could precede is left
+    out: padded with n_words.
     """
     half_norms, exact_words = words.half_norms, words.exact
     n_rows, n_words = products.shape

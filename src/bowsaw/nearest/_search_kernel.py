@@ -90,10 +90,7 @@ def scan_best_two(
     second: Float32,
     code: Int32,
 ) -> None:
-    """Update each row's best and second best score (product minus half norm) and best word.
-
-    On equal scores the earlier word stays, and the second becomes equal to the best.
-    """
+    """Update each row's best and second best score and its best word; the earlier on a tie."""
     n_words, n_rows = scores.shape
     whole = n_words - n_words % 4
     for j in range(0, whole, 4):

@@ -58,16 +58,8 @@ def ranked_words(
             scores = products.take(part.stop - begin, n_words)
             np.dot(centred[part], columns, out=scores)
             lists = out[limits[0] + begin : limits[0] + part.stop]
-            rank_rows(
-                scores,
-                search.arrays,
-                lengths,
-                rows[part],
-                norms[part],
-                search.error,
-                n_groups,
-                lists,
-            )
+            these = (lengths, rows[part], norms[part])
+            rank_rows(scores, search.arrays, *these, search.error, n_groups, lists)
         return len(rows)
 
     with single_threaded_blas(), Progress("ranking", bags.n_descriptors, show=verbose) as bar:

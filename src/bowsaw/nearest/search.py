@@ -164,10 +164,7 @@ class WordSearch:
         return rows
 
     def centre_rows(self, rows: Float32) -> tuple[Float32, Float32]:
-        """Return the rows centred on the mean word, and the squares of their norms.
-
-        The centred rows are valid until the thread's next call of a method of this search.
-        """
+        """Return centred rows, valid until the thread's next call, and their squared norms."""
         norms = np.empty(len(rows), dtype=np.float32)
         centred = self._centred.take(*rows.shape)
         with np.errstate(over="ignore"):
@@ -267,10 +264,7 @@ def check_size(what: str, norm: float) -> None:
 def nearest_words(
     bags: Bags, words: Float32, *, n_jobs: int | None = -1, verbose: bool = False
 ) -> Int32:
-    """Return the nearest word of every descriptor, ``(n_descriptors,)``.
-
-    ``words`` are in the bags' stored units.
-    """
+    """Return the nearest of ``words`` (in stored units) for each descriptor."""
     codes = np.empty(bags.n_descriptors, dtype=np.int32)
     with Progress("coding", bags.n_descriptors, show=verbose) as bar:
         for start, found in find_blocks(bags, WordSearch(words), n_jobs=n_jobs):

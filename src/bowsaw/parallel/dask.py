@@ -44,18 +44,13 @@ from bowsaw.parallel.threads import single_threaded_blas
 
 CONNECT = 10.0
 """Seconds within which a scheduler has to answer."""
-
 PATIENCE = 60.0
 """Seconds that a map waits for a worker when there is none."""
-
 AHEAD = 2
 """Blocks per thread of a worker that run or wait there."""
-
 LEAST_BLOCK, MOST_BLOCK, N_BLOCKS = 32, 1024, 4096
-
 _HELD = 8
 """Blocks per thread whose results may wait for their turn."""
-
 _TICK = 0.25
 _AGAIN = "Start it and run the same command again; finished work is kept."
 

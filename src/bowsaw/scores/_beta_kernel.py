@@ -48,23 +48,11 @@ def gammas(x: float) -> tuple[float, float]:
         x += 1.0
     inverse = 1.0 / x
     square = inverse * inverse
-    series = square * (
-        1 / 12
-        - square
-        * (
-            1 / 120
-            - square * (1 / 252 - square * (1 / 240 - square * (1 / 132 - square * (691 / 32760))))
-        )
-    )
+    tail = 1 / 252 - square * (1 / 240 - square * (1 / 132 - square * (691 / 32760)))
+    series = square * (1 / 12 - square * (1 / 120 - square * tail))
     first += math.log(x) - 0.5 * inverse - series
-    series = square * (
-        1 / 6
-        - square
-        * (
-            1 / 30
-            - square * (1 / 42 - square * (1 / 30 - square * (5 / 66 - square * (691 / 2730))))
-        )
-    )
+    tail = 1 / 42 - square * (1 / 30 - square * (5 / 66 - square * (691 / 2730)))
+    series = square * (1 / 6 - square * (1 / 30 - square * tail))
     second += inverse * (1.0 + 0.5 * inverse + series)
     return first, second
 

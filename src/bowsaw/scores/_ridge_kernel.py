@@ -116,10 +116,7 @@ def errors_without(
     least_left: float,
     errors: Float64,
 ) -> None:
-    """Write the mean squared leave-one-out error without each word alone.
-
-    ``crossed`` is R B' (one row per word), ``residual_squares`` ‖R_i‖².
-    """
+    """Write the mean squared error without each word; ``crossed`` is R B', one row per word."""
     lines, scale, left = fit.lines, fit.scale, fit.left
     n_words, n_bags = lines.shape
     for k in range(n_words):

@@ -79,11 +79,6 @@ class Score(ABC):
             Descriptors in each bag, for scores that depend on them.
         coding : {"hard", "soft"}, default="hard"
             How the histograms are made: soft ones have no zeros.
-
-        Returns
-        -------
-        Score
-            Itself.
         """
         check_choice(coding, "coding", ("hard", "soft"))
         found = np.asarray(labels)
@@ -122,11 +117,6 @@ class Score(ABC):
             Of the words that are kept now.
         changed : array-like of int, optional
             The columns that changed since the last call; all of them when not given.
-
-        Returns
-        -------
-        float
-            The score; larger is better.
         """
         if not hasattr(self, "_labels"):
             raise ParameterError("a score needs labels first: call begin(labels, n_classes).")

@@ -98,9 +98,7 @@ class LeaveOneOut(Score):
         grid = np.asarray(ridges, dtype=np.float64)
         if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
             raise ParameterError(f"ridges must be finite numbers above 0; got {ridges!r}.")
-        self.ridges = ridges
-        self.balanced = balanced
-        self._grid = grid
+        self.ridges, self.balanced, self._grid = ridges, balanced, grid
 
     def without_each(self, histograms: NDArray[Any]) -> Floats:
         """Return the score without each column alone, ``(n_columns,)``.
@@ -143,10 +141,8 @@ class LeaveOneOut(Score):
         weights = np.ones(n)
         if self.balanced:
             weights = n / (np.count_nonzero(sizes) * sizes[self._labels])
-        self._shares = weights / n
-        self._roots = np.sqrt(weights)
-        targets = np.zeros((n, len(sizes)))
-        targets[np.arange(n), self._labels] = 1
+        self._shares, self._roots = weights / n, np.sqrt(weights)
+        targets = np.eye(len(sizes))[self._labels]
         centred = targets - self._shares @ targets
         # Rows times √w: weighted ridge is plain ridge on these.
         self._targets = centred * self._roots[:, None]
@@ -235,10 +231,7 @@ class LeaveOneOut(Score):
 
 
 class BackwardRidge:
-    """A ridge regression on centred ``columns``, ``(n_words, n_bags)``, with removal.
-
-    ``targets`` is (n_bags, n_classes), centred; ``shares`` is the intercept's part of H_ii.
-    """
+    """A ridge regression on centred ``columns``, ``(n_words, n_bags)``, with removal."""
 
     def __init__(self, columns: Floats, targets: Floats, shares: Floats, ridge: float) -> None:
         self._ridge = ridge

@@ -20,11 +20,12 @@ With soft coding a word is present where its share exceeds ``threshold``.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bowsaw._arrays import AnyArray, Bools, Float64, Int64
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.scores.base import WordwiseScore
 from bowsaw.validation import check_choice, check_real
@@ -39,11 +40,8 @@ def word_scores(
     *,
     combine: str = "max",
     n_classes: int | None = None,
-) -> NDArray[np.float64]:
-    """Return one value per word, ``(n_words,)``, for a ranking; larger is better.
-
-    ``presence`` is (n_bags, n_words), present above 0; ``labels`` are integers from 0.
-    """
+) -> Float64:
+    """Return one value per word by presence (n_bags, n_words) above 0; larger is better."""
     check_measure(measure, combine)
     has = np.asarray(presence) > 0
     given = np.asarray(labels)
@@ -102,31 +100,24 @@ class Presence(WordwiseScore):
     ) -> None:
         check_measure(measure, combine)
         check_real(threshold, "threshold", 0, 1, open_high=True)
-        self.measure = measure
-        self.combine = combine
-        self.threshold = threshold
+        self.measure, self.combine, self.threshold = measure, combine, threshold
 
-    def _prepare(self, n_descriptors: NDArray[np.float64] | None) -> None:
+    def _prepare(self, n_descriptors: Float64 | None) -> None:
         check_threshold(self.threshold, self._coding)
 
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _values_of(self, rows: AnyArray) -> Float64:
         having = _by_class(rows > self.threshold, self._labels, len(self._class_sizes))
         return _values(having, self._class_sizes, self.measure, self.combine)
 
 
-def _by_class(
-    has: NDArray[np.bool_], labels: NDArray[np.int64], n_classes: int
-) -> NDArray[np.float64]:
+def _by_class(has: Bools, labels: Int64, n_classes: int) -> Float64:
     """Return how many bags of each class have each word, ``(n_words, n_classes)``: A above."""
-    ones = np.zeros((len(labels), n_classes), dtype=np.float32)
-    ones[np.arange(len(labels)), labels] = 1
+    ones = np.eye(n_classes, dtype=np.float32)[labels]
     # Integers below 2²⁴ are exact in float32.
     return np.asarray(has.astype(np.float32) @ ones, dtype=np.float64)
 
 
-def _values(
-    having: NDArray[np.float64], sizes: NDArray[np.int64], measure: str, combine: str
-) -> NDArray[np.float64]:
+def _values(having: Float64, sizes: Int64, measure: str, combine: str) -> Float64:
     n = float(sizes.sum())
     total = having.sum(axis=1)
     if measure == "df":

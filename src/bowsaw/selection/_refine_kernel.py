@@ -51,10 +51,7 @@ def normalise(weights: Float32, total: Float32, per_bag: int, sums: Float64) -> 
 
 @njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
 def pull(codes: Float32, slopes: Float32, per_bag: int) -> None:
-    """Turn codes into what a rise of each score does to the error: q_j (g_j − Σ_k q_k g_k).
-
-    ``slopes`` are those of the error by the histograms' entries, ``(n_bags, n_words)``.
-    """
+    """Turn codes into q_j (g_j − Σ_k q_k g_k) for ``slopes`` g of the error, (n_bags, n_words)."""
     n_words, n_rows = codes.shape
     n_bags = n_rows // per_bag
     usual = np.zeros(n_rows, np.float32)

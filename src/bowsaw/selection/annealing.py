@@ -202,14 +202,10 @@ class Annealing(Selector):
         start = stream(seed, "annealing", "start").choice(codebook.n_words, n_kept, replace=False)
         how = (self._transfer(), self.sharpness, self.n_jobs, self._shows(), self.transfer_options)
         state = self._shared.state(self.coding, *how).reset(codebook.ids[start])
-        search = Search(
-            state,
-            lambda: score.copy().begin(*how_scored),
-            nearest_swaps(codebook.words, self.move_size, self.n_jobs)
-            if self.proposals == "nearest"
-            else partial(random_swap, self.move_size),
-            seed,
-        )
+        draw: Draw = partial(random_swap, self.move_size)
+        if self.proposals == "nearest":
+            draw = nearest_swaps(codebook.words, self.move_size, self.n_jobs)
+        search = Search(state, lambda: score.copy().begin(*how_scored), draw, seed)
         if record is not None:
             search.resume(record[0])
         elif self.schedule == "calibrated" and self.n_steps_ and search.can_move:

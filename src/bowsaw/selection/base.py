@@ -128,11 +128,9 @@ class Selection(ComparedByValue):
 
     def record(self) -> dict[str, Any]:
         """Return a JSON-able record of everything but the words."""
+        names = ("method", "codes_with", "n_columns", "n_coding_words")
         return {
-            "method": self.method,
-            "codes_with": self.codes_with,
-            "n_columns": self.n_columns,
-            "n_coding_words": self.n_coding_words,
+            **{name: getattr(self, name) for name in names},
             "n_steps": len(self.scores),
             "score": self.final_score,
             "seed": self.seed,
@@ -157,9 +155,7 @@ class SharedCodes:
     """
 
     def __init__(self, codebook: Codebook, bags: Bags, max_bytes: int | None = None) -> None:
-        self.codebook = codebook
-        self.bags = bags
-        self._max_bytes = max_bytes
+        self.codebook, self.bags, self._max_bytes = codebook, bags, max_bytes
         self._histograms: dict[tuple[str, float], NDArray[np.float32]] = {}
         self._states: dict[str, HistogramState] = {}
 

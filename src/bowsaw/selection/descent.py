@@ -158,12 +158,8 @@ class Descent:
         size = np.maximum(size, LEAST_SHARE * size.max() or 1.0)
         length = self._plan.rate * self._slopes.unit * (1 - t / self._plan.n_steps)
         # All at once, so that Ctrl-C finds a complete step or none.
-        self.words, self._first, self._second, self.errors = (
-            self.words - length * direction / size,
-            first,
-            second,
-            [*self.errors, error],
-        )
+        moved, errors = self.words - length * direction / size, [*self.errors, error]
+        self.words, self._first, self._second, self.errors = moved, first, second, errors
         return error
 
     def record(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
@@ -206,9 +202,7 @@ class Pool:
             chosen = np.sort(draw.choice(len(chosen), self.n_bags, replace=False))
         turn = step * self.per_bag + np.arange(self.per_bag)
         rows = self._first[chosen][:, None] + turn % self._counts[chosen][:, None]
-        targets = np.zeros((len(chosen), self._n_classes))
-        targets[np.arange(len(chosen)), self._labels[chosen]] = 1
-        return rows, targets
+        return rows, np.eye(self._n_classes)[self._labels[chosen]]
 
     def read_into(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write descriptors in unit-norm units, one per row."""

@@ -181,8 +181,7 @@ def measure_holdout(
 ) -> Holdout | None:
     """Measure the error on bags held out at some marks; None if a callback asked to stop.
 
-    ``begin`` chooses the words to begin with by the bags at some positions, as a part of a task;
-    None if a callback asked to stop.
+    ``begin`` chooses the words to begin with by the bags at some positions, as a part of a task.
     ``checkpoint`` is written after every fold.
     """
     marks = np.unique(np.round(np.array(MARKS) * plan.n_steps).astype(np.int64))

@@ -168,9 +168,8 @@ def _least(row: NDArray[np.float64], start: int) -> tuple[float, int]:
 class MergingSelector(Selector):
     """Base of the selectors that merge all words into ``n_kept`` groups.
 
-    Parameters are those of :class:`Selector`. A subclass has a ``name`` and fills in
-    ``_merge(histograms, labels) -> MergeTree``, the attribute ``tree_``. Scores are minus what all
-    merges so far have lost.
+    A subclass has a ``name`` and fills in ``_merge(histograms, labels) -> MergeTree``, the
+    attribute ``tree_``. Scores are minus what all merges so far have lost.
     """
 
     @abstractmethod
@@ -234,10 +233,7 @@ class Bottleneck(MergingSelector):
 
 
 def word_class_table(histograms: NDArray[Any], labels: ArrayLike) -> NDArray[np.float64]:
-    """Return the joint distribution of words and classes, ``(n_words, n_classes)``, of sum 1.
-
-    ``histograms`` are (n_bags, n_words) and not negative, ``labels`` are their classes.
-    """
+    """Return the distribution of words and classes, ``(n_words, n_classes)``, of sum 1."""
     classes, codes = np.unique(np.asarray(labels), return_inverse=True)
     table = np.zeros((histograms.shape[1], len(classes)))
     for c in range(len(classes)):

@@ -56,12 +56,10 @@ SCHEMA = 1
 
 OK, SET_ASIDE, PENDING = "ok", "set-aside", "pending"
 _DTYPES = ("uint8", "float32")
-
 _NOT_DAMAGE = {
     getattr(sqlite3, f"SQLITE_{name}")
     for name in ("BUSY", "LOCKED", "READONLY", "IOERR", "CANTOPEN", "PERM")
 }
-
 _MAX_STEPS, _STEPS_PER_CHECK = 200_000, 1000
 """Steps of SQLite that reading may take beyond one per byte, and between two checks of them."""
 
@@ -85,7 +83,6 @@ _TABLES = (
 )
 _MARK = _IMAGES.partition("label")[0].encode()
 """What every catalogue of ours has in its first page, however damaged the rest is."""
-
 _FIRST_PAGE = 65536
 
 
@@ -128,11 +125,8 @@ class Recipe:
                 f"a store holds descriptors of {' or '.join(_DTYPES)}; got {dtype}. Convert them "
                 "in the descriptor."
             )
-        reading = {
-            "max_pixels": descriptor.max_pixels,
-            "max_side": descriptor.max_side,
-            "min_side": descriptor.min_side,
-        }
+        limits = ("max_pixels", "max_side", "min_side")
+        reading = {name: getattr(descriptor, name) for name in limits}
         return cls(
             description=canonical_json(descriptor.description() or {}),
             reading=json.dumps(reading, sort_keys=True),
@@ -153,13 +147,8 @@ class Recipe:
 
     def parameters(self) -> dict[str, Any]:
         """Return every parameter by name, to report which one differs."""
-        return {
-            "scale": self.scale,
-            "dtype": self.dtype,
-            "n_dims": self.n_dims,
-            **parse_json(self.reading),
-            **parse_json(self.description),
-        }
+        stored = {"scale": self.scale, "dtype": self.dtype, "n_dims": self.n_dims}
+        return {**stored, **parse_json(self.reading), **parse_json(self.description)}
 
 
 @dataclass(frozen=True)
@@ -263,15 +252,13 @@ class Catalog:
 
     def begin(self, content: Content) -> None:
         """Replace everything by ``content``, in one transaction."""
+        recipe = content.recipe
         meta = {
             "schema": SCHEMA,
             "bowsaw_version": content.bowsaw_version,
-            "description": content.recipe.description,
-            "reading": content.recipe.reading,
-            "scale": repr(content.recipe.scale),
-            "dtype": content.recipe.dtype,
-            "n_dims": content.recipe.n_dims,
-            "fingerprint": content.recipe.fingerprint,
+            **vars(recipe),
+            "scale": repr(recipe.scale),
+            "fingerprint": recipe.fingerprint,
             "shard_bytes": content.shard_bytes,
             "classes": json.dumps(content.classes),
         }
@@ -385,10 +372,8 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
     try:
         content = Content(
             recipe=Recipe(
-                description=meta["description"],
-                reading=meta["reading"],
+                **{name: meta[name] for name in ("description", "reading", "dtype")},
                 scale=float(meta["scale"]),
-                dtype=meta["dtype"],
                 n_dims=int(meta["n_dims"]),
             ),
             classes=tuple(parse_json(meta["classes"])),
@@ -407,10 +392,7 @@ def _read(connection: sqlite3.Connection, path: Path) -> Content | None:
 
 @contextmanager
 def _bounded(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Stop SQLite from reading for ever: pages of a damaged file may form a loop.
-
-    A row of a catalogue takes about 100 bytes and 13 steps.
-    """
+    """Stop SQLite (13 steps per row) from reading for ever: damaged pages may form a loop."""
     left = _MAX_STEPS + path.stat().st_size
 
     def stop() -> bool:

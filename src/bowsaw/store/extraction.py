@@ -219,10 +219,7 @@ def _difference(folder: Path, stored: Recipe, asked: Recipe) -> str:
 
 
 def _listing(images: ImageFolder) -> tuple[Entry, ...]:
-    """Return the pending entry of each image, under distinct names.
-
-    A name that is not Unicode is escaped; an escaped name that another file really has gets a mark.
-    """
+    """Return the pending entry of each image; names that are not Unicode are escaped."""
     taken = set(images.relative_paths)
     entries = []
     for row, (given, label) in enumerate(zip(images.relative_paths, images.y, strict=True)):

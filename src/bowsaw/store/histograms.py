@@ -199,17 +199,7 @@ class HistogramWriter:
 
 
 def read_histograms(path: str | PathLike[str]) -> Histograms:
-    """Read a histogram file, or raise a FormatError with the reason.
-
-    Parameters
-    ----------
-    path : path-like
-        An ``.npz`` that ``bowsaw encode`` wrote.
-
-    Returns
-    -------
-    Histograms
-    """
+    """Read an ``.npz`` that ``bowsaw encode`` wrote, or raise a FormatError with the reason."""
     source = Path(path)
     remedy = "Make it again with `bowsaw encode`."
     if not source.is_file():

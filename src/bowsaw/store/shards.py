@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bowsaw._arrays import AnyArray, Float32, Int64
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import sync_folder, translate_write_errors
 from bowsaw.errors import DataError, StoreError
@@ -76,7 +76,7 @@ class _RowFile:
             self._file = self._partial.open("wb")
             self._file.write(bytes(_HEADER_BYTES))
 
-    def append(self, rows: NDArray[Any]) -> None:
+    def append(self, rows: AnyArray) -> None:
         if len(rows):
             with translate_write_errors(self._path):
                 self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
@@ -125,7 +125,7 @@ class ShardWriter:
             self._values.abandon()
             raise
 
-    def append(self, values: NDArray[Any], positions: NDArray[np.float32]) -> None:
+    def append(self, values: AnyArray, positions: Float32) -> None:
         """Add the rows of one image."""
         self._values.append(values)
         self._positions.append(positions)
@@ -164,12 +164,12 @@ def discard(folder: Path, first: int) -> None:
 
 def open_values(
     folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.dtype[Any]
-) -> NDArray[Any]:
+) -> AnyArray:
     """Map a shard's descriptors into memory, or raise a StoreError."""
     return open_rows(shard_path(folder, VALUES, number), n_rows, n_dims, dtype)
 
 
-def open_positions(folder: Path, number: int, n_rows: int) -> NDArray[np.float32]:
+def open_positions(folder: Path, number: int, n_rows: int) -> Float32:
     """Map a shard's positions into memory, or raise a StoreError."""
     return open_rows(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
 
@@ -180,7 +180,7 @@ def check_sizes(folder: Path, number: int, n_rows: int, n_dims: int, dtype: np.d
     _check_size(shard_path(folder, POSITIONS, number), n_rows, N_POSITION, _FLOAT32)
 
 
-def open_rows(path: Path, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def open_rows(path: Path, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> AnyArray:
     """Map one file into memory, or raise a StoreError when it is not as expected."""
     _check_size(path, n_rows, n_columns, dtype)
     on_disk = dtype.newbyteorder("<")
@@ -216,7 +216,7 @@ def _damaged(path: Path, reason: str) -> StoreError:
     )
 
 
-def _is_shard(rows: NDArray[Any]) -> bool:
+def _is_shard(rows: AnyArray) -> bool:
     return (
         isinstance(rows, np.memmap)
         and rows.filename is not None
@@ -234,9 +234,9 @@ class ShardRefs:
     """
 
     files: tuple[tuple[str, int], ...]
-    shard: NDArray[np.int64]
-    start: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    shard: Int64
+    start: Int64
+    counts: Int64
     n_dims: int
     dtype: str
     scale: float
@@ -263,7 +263,7 @@ class ShardRefs:
         """Return the references of some of the bags."""
         return self._select(self.shard[first:last], self.start[first:last], self.counts[first:last])
 
-    def rows(self, start: int, stop: int, offsets: NDArray[np.int64]) -> ShardRefs:
+    def rows(self, start: int, stop: int, offsets: Int64) -> ShardRefs:
         """Return the references of rows ``start`` to ``stop`` of bags with these offsets."""
         first = int(np.searchsorted(offsets, start, side="right")) - 1
         last = int(np.searchsorted(offsets, stop, side="left"))
@@ -275,9 +275,7 @@ class ShardRefs:
             end - begin,
         )
 
-    def around(
-        self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]
-    ) -> tuple[ShardRefs, NDArray[np.int64]]:
+    def around(self, numbers: Int64, offsets: Int64) -> tuple[ShardRefs, Int64]:
         """Return the references of the bags of some rows (ascending), and the rows among them."""
         touched, owner = np.unique(
             np.searchsorted(offsets, numbers, side="right") - 1, return_inverse=True
@@ -287,9 +285,7 @@ class ShardRefs:
         refs = self._select(self.shard[touched], self.start[touched], counts)
         return refs, numbers - offsets[touched][owner] + begins[owner]
 
-    def _select(
-        self, shard: NDArray[np.int64], start: NDArray[np.int64], counts: NDArray[np.int64]
-    ) -> ShardRefs:
+    def _select(self, shard: Int64, start: Int64, counts: Int64) -> ShardRefs:
         used, place = np.unique(shard, return_inverse=True)
         files = tuple(self.files[i] for i in used)
         return replace(self, files=files, shard=place.astype(np.int64), start=start, counts=counts)
@@ -304,7 +300,7 @@ class ShardRefs:
         )
 
 
-def rows_at(bags: Bags, numbers: NDArray[np.int64]) -> NDArray[Any]:
+def rows_at(bags: Bags, numbers: Int64) -> AnyArray:
     """Return chosen rows (ascending) of all descriptors, reading only the pages they lie in."""
     out = np.empty((len(numbers), bags.n_dims), dtype=bags.dtype)
     offsets = bags.offsets

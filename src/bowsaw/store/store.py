@@ -144,10 +144,7 @@ class Store:
         return shards
 
     def _refuse_change(self) -> None:
-        """Raise when the shards just mapped may not be those that the catalogue listed.
-
-        A writer changes the catalogue before it touches a shard; what is mapped does not change.
-        """
+        """Raise when the catalogue, which changes before any shard, is not the one opened."""
         if read_catalog(self._folder) != self._content:
             raise StoreError(
                 f"the store {self._folder} was changed since it was opened. Open it again."
