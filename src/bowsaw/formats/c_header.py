@@ -17,9 +17,8 @@ The step has at most 12 binary digits, so that products are exact in float32 on 
 Where descriptors are uint8 and the words are within 0 and 255, as those of dense SIFT, uint8 has
 step 1 and all arithmetic is in 32-bit integers.
 
-**Names.** All that a header defines begins with one name (``bowsaw_code``, ``BOWSAW_N_WORDS``), so
-several headers fit into one program. Names are lower case: two that differ in case would share
-their macros. Two underscores in a row are reserved in C++.
+**Names.** All that a header defines begins with one name, so several fit into one program. Names
+are lower case: two that differ in case would share their macros. C++ reserves two underscores.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Version 5 is a header of 128 bytes and then elements, each a tag (type, length) and data; a variable
 is an element of elements (flags, sizes, name, numbers), and may be compressed by zlib. Numbers are
 stored by column, in the smallest type that holds them. Version 4 is five numbers, a name and the
-values, per variable. Cells, structures, objects, sparse, complex and text variables are not read;
-they are named if nothing else is there. Nothing recurses: a nested variable is skipped.
+values, per variable. Only full real matrices are read. Nothing recurses.
 
 The reader is our own because ``scipy.io.loadmat`` is not safe on damaged files: it uses the type in
 a tag as an index into a C array (one changed byte ends the process with a segmentation fault) and

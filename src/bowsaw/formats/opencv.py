@@ -2,9 +2,8 @@
 
 The reader is our own, because OpenCV's is native code without limits. It knows what OpenCV writes
 and no more: matrices (``rows``, ``cols``, ``dt``, ``data``) at the top level, among other values,
-which are skipped. The text is scanned once. Nothing recurses, there are no anchors, aliases,
-entities or document types, and numbers are parsed in chunks after their count was compared with the
-length of the text.
+which are skipped. The text is scanned once, without recursion, anchors, entities or document types;
+numbers are parsed in chunks after their count was compared with the length of the text.
 
 ``dt`` is the type: u, c, w, s, i, f, d, h. Several channels (a number before it), sparse matrices
 and more than two axes are refused. ``data`` are numbers, or base64 of 24 bytes of type (again) and

@@ -1,9 +1,5 @@
 """scikit-learn's k-means, as an object and as a skops file.
 
-``from_sklearn`` takes the centres of a fitted ``KMeans`` or ``MiniBatchKMeans``; ``to_sklearn``
-returns a fitted ``KMeans`` whose ``predict`` returns, for descriptors in the codebook's units, the
-position of the nearest word, as hard coding does.
-
 A skops file is a zip of ``schema.json``, which describes how an object is built from parts, and a
 ``.npy`` file per array. ``skops.io.load`` builds the object, once its types are trusted. Here
 nothing is built: the schema is read as data, and if it is a k-means, the member that holds its

@@ -1,10 +1,9 @@
 """A folder with one sub-folder per class, listed in the same order on every machine.
 
 Row numbers must not depend on the file system or the locale, so everything is sorted by code
-points: the classes by name, the files of a class by their path inside it. Nothing is opened here: a
-file that is not an image, or a link that leads nowhere, is listed like any other, and the reader
-refuses it with a reason. Only hidden files and folders and those of desktops (``Thumbs.db``,
-``__MACOSX`` …) are left out.
+points: the classes by name, the files of a class by their path inside it. Nothing is opened here:
+the reader refuses what is not an image. Only hidden files and folders and those of desktops
+(``Thumbs.db``, ``__MACOSX`` …) are left out.
 
 Sub-folders of a class are walked. Links are followed, each real folder once per class, so a link
 that leads back up ends there.

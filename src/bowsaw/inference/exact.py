@@ -19,8 +19,7 @@ store their word and its score. An added word that they do not list is compared 
 Comparisons are settled by float64 distances where float32 leaves doubt, as in ``nearest.search``.
 
 **Cost.** With N descriptors, lists of m words and T of K words kept, a word has N·m/K index entries
-and N/T descriptors. Memory: 5 bytes per entry of a list. Lists of 2.5 √K words, from 64 to 176, pay
-and are shorter where ``max_bytes`` requires it.
+and N/T descriptors. Memory: 5 bytes per entry of a list. Lists of 2.5 √K words, 64 to 176, pay.
 """
 
 from __future__ import annotations

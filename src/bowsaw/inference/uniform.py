@@ -22,8 +22,6 @@ pruned columns and R its surviving ones. Under both ``sequential`` (where Q is t
 *Closed classes*: words from which no walk comes to a survivor would keep their mass. They give all
 of it to their nearest survivor. A class that walks leave less than once in 10¹⁰ steps counts as
 closed: I − Q is singular to working precision there.
-
-**Accuracy.** Eq. 6 is coarse in many dimensions, where the nearest survivor takes most.
 """
 
 from __future__ import annotations

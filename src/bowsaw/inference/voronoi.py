@@ -14,10 +14,8 @@ nearest survivor changes at the corners of their lower envelope. A piece of the 
 difference of the chi distribution function. What is left is the mean over directions u: equally
 spaced angles in the plane, a Fibonacci lattice on the sphere.
 
-**Accuracy.** To rounding on a line, about 10⁻⁴ in the plane and 10⁻³ in space: the share of one
-survivor jumps between directions where a boundary between two survivors runs through c_l.
-
-**Cost.** Some milliseconds per pruned word for a few dozen survivors; a move computes all again.
+**Accuracy.** To rounding on a line, about 10⁻⁴ in the plane and 10⁻³ in space. **Cost.** Some
+milliseconds per pruned word for a few dozen survivors; a move computes all again.
 """
 
 from __future__ import annotations

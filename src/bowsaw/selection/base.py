@@ -1,8 +1,7 @@
 """What all selectors share: their interface, their result, and codes made once for several of them.
 
-A selector keeps some words of a codebook, or merges all words into groups, and returns a
-:class:`Selection`. Either way histograms have fewer columns, but the cost of coding a new image
-depends on *which codebook codes it*, so a ``Selection`` cannot be made without that:
+A selector keeps some words of a codebook, or merges all words into groups. Either way histograms
+have fewer columns, but the cost of coding a new image depends on *which codebook codes it*:
 
 - ``codes_with="pruned"``: the kept words alone; the large codebook can be deleted;
 - ``codes_with="full"``: all words; columns of their histogram are kept (ranking) or added up

@@ -11,8 +11,6 @@ All three code with the small codebook alone.
   the lowest position on a tie. The largest distance of a word to the nearest kept one is at most
   twice the smallest possible. It starts at the word nearest to the mean, so nothing is random.
 - **KMeansAtSize**: no selection, but k-means at the small size. Its words are new, with ids from 0.
-
-**Cost**: nothing; n_kept · n_words · n_dims operations; a k-means training at n_kept words.
 """
 
 from __future__ import annotations

@@ -6,9 +6,7 @@ memory when first used.
 
 ``bags``, ``y``, ``paths`` and ``sizes`` have one entry per usable image, in the same order. A class
 whose images were all set aside is none of ``classes``: no split could draw an image of it.
-
-``split.json`` holds the sizes and the seed of the store's split. The rows follow from them, so the
-file stays valid when images are added.
+``split.json`` holds the sizes and the seed of the store's split, from which its rows follow.
 """
 
 from __future__ import annotations
