@@ -65,7 +65,7 @@ from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.path import choose_size, summarise
 from bowsaw.evaluation.significance import corrected_error
 from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier
-from bowsaw.formats.onnx import write_onnx
+from bowsaw.formats.onnx import onnx_bytes, write_onnx
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_signed
 from bowsaw.images.folder import ImageFolder
@@ -472,8 +472,9 @@ class _Task(NamedTuple):
         BagOfWords([[0.0]], **self.coding).transform([])
         _check_classes(np.bincount(images.y), images.classes, "files")
         _check_folder(folder, images.root)
-        make_folder(work)
+        make_folder(folder)
         with exclusive(folder, "recogniser"):
+            make_folder(work)
             self.on_stage("describing the images")
             name = images.root.resolve().name or "images"
             place = work / f"{name}.store"
@@ -483,7 +484,9 @@ class _Task(NamedTuple):
             n_words = self._full_words(store)
             about = self._settings(store, n_words)
             if overwrite:
-                for old in (*FILES, "work/progress.partial"):
+                for old in ("progress", "codebook", "words"):
+                    remove_checkpoint(work / f"{old}.partial")
+                for old in FILES:
                     (folder / old).unlink(missing_ok=True)
             elif (folder / SUMMARY).exists():
                 return _finished(folder, about)
@@ -506,7 +509,7 @@ class _Task(NamedTuple):
                 "n_kept": n_kept,
                 "accuracy": accuracy,
                 "bytes": {
-                    ONNX: _onnx_bytes(book, model),
+                    ONNX: len(onnx_bytes(model.coder(book), model)),
                     "words": book.words.nbytes,
                     "full_words": 4 * n_words * book.n_dims,
                 },
@@ -599,8 +602,12 @@ class _Task(NamedTuple):
             return int(value)
 
         def n_bytes(n: int) -> int:
+            # The longest texts that the file may hold: it names the ids and the sharpness.
             book = Codebook(
-                np.ones((n, store.bags.n_dims)), scale=store.scale, description=store.description
+                np.ones((n, store.bags.n_dims)),
+                ids=np.arange(n_words - n, n_words),
+                scale=store.scale,
+                description=store.description,
             )
             machines = 1 if len(store.classes) == 2 else len(store.classes)
             model = LinearModel(
@@ -609,13 +616,13 @@ class _Task(NamedTuple):
                 store.classes,
                 codebook=book.digest,
                 coding=self.coding["coding"],
-                sharpness=1.0,
+                sharpness=0.1 + 0.2,
                 description=store.description,
             )
-            return _onnx_bytes(book, model)
+            return len(onnx_bytes(model.coder(book), model))
 
         first = n_bytes(1)
-        n = 1 + int((value - first) // (n_bytes(2) - first))
+        n = min(1 + int((value - first) // (n_bytes(2) - first)), n_words // 2)
         while n > 1 and n_bytes(n) > value:
             n -= 1
         if n < 1 or first > value:
@@ -623,7 +630,7 @@ class _Task(NamedTuple):
                 f"max_bytes must be at least {first} (an ONNX file of one word); got {value}. "
                 "Allow more."
             )
-        return min(n, n_words // 2)
+        return n
 
     def _learn(
         self, store: Store, n_words: int, n_kept: int, C: float, work: Path
@@ -781,14 +788,6 @@ def _saved(path: Path) -> Codebook | None:
         return load(path)
     except (BowsawError, OSError):
         return None
-
-
-def _onnx_bytes(book: Codebook, model: LinearModel) -> int:
-    """Return the size of the ONNX file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ONNX
-        write_onnx(model.coder(book), path, model)
-        return path.stat().st_size
 
 
 _LEVEL = {"mean": Number(0, 1), "margin": Number(0)}

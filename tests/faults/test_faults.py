@@ -172,7 +172,8 @@ def unreadable_checkpoint(matrix: Matrix) -> None:
     for damage in ("cut", "replaced"):
         folder, output = _interrupted(matrix), matrix.command.output
         kept = [p for p in folder.glob(f"{output}.partial*") if p.suffix != ".npy"]
-        kept += [folder / output / name for name in ("catalog.sqlite", "run.json")]
+        owned = ("catalog.sqlite", "run.json", "work/progress.partial")
+        kept += [folder / output / name for name in owned]
         kept = [path for path in kept if path.is_file()]
         assert kept
         for path in kept:
@@ -181,9 +182,12 @@ def unreadable_checkpoint(matrix: Matrix) -> None:
         found = matrix.refused(folder)
         assert found["code"] in (FormatError.exit_code, StoreError.exit_code)
         assert any(path.name in found["err"] for path in kept)
-        if damage == "replaced" or matrix.command.output == "out":
+        if damage == "replaced" or any(path.name == "run.json" for path in kept):
             matrix.refused(folder, "--overwrite")
             shutil.rmtree(folder)
+        elif matrix.command.output == "out":
+            # The records name the command, with its --overwrite.
+            assert matrix.run(folder, None, "--overwrite")["code"] == 0
         else:
             matrix.finish(folder, "--overwrite")
 

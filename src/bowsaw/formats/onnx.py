@@ -83,6 +83,17 @@ def write_onnx(
     >>> session.run(["histogram"], {"descriptors": np.float32([[0.2], [0.7], [3], [9]])})
     [array([[0.25, 0.75]], dtype=float32)]
     """
+    with atomic_write(path) as file:
+        file.write(onnx_bytes(coder, classifier, descriptors=descriptors))
+
+
+def onnx_bytes(
+    coder: BagOfWords | Codebook | ArrayLike,
+    classifier: Any = None,
+    *,
+    descriptors: str = "float32",
+) -> bytes:
+    """Return the content of the file that :func:`write_onnx` writes."""
     check_choice(descriptors, "descriptors", DESCRIPTORS)
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
@@ -133,8 +144,7 @@ def write_onnx(
         for name, value in metadata.items()
     }
     onnx.helper.set_model_props(made, texts)
-    with atomic_write(path) as file:
-        file.write(made.SerializeToString(deterministic=True))
+    return bytes(made.SerializeToString(deterministic=True))
 
 
 class _Graph:
