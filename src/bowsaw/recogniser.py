@@ -515,8 +515,8 @@ class _Task(NamedTuple):
                 },
             }
             made = Recogniser(book, model, summary)
-            lead = "Words and classifier are learned from all images. In the estimate, each image "
-            lead += "was tested by a recogniser that was learned without it."
+            lead = "Words and classifier are learned from all images. In the estimate, images were "
+            lead += "tested by recognisers that were learned without them."
             section = Section("The recogniser", lead, made._repr_html_(), first=True)
             page = write_page(
                 work / "run",

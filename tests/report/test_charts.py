@@ -162,6 +162,14 @@ def test_the_marked_point_has_an_error_bar():
     assert [ring - top, foot - ring] == pytest.approx([margin * scale] * 2, abs=0.11)
 
 
+@pytest.mark.parametrize(("sizes", "label"), [([10, 20], ["10 words"]), ([10], [])])
+def test_a_single_size_is_not_named_twice(sizes, label):
+    found = panel(*(cell("saw", size, 0.7) for size in sizes), cell("full", 100, 0.8))
+    how = {"use": "headline", "pick": found.entries["saw", 10]}
+    drawing = read(chart(found, "sqrt", "coding", looks_of({}, ["saw"]), **how))
+    assert [t.text for t in drawing.one("g", class_="mark").all("text")] == label
+
+
 def test_the_file_is_xml_with_both_themes_and_labels(tmp_path):
     folder = made_run(tmp_path / "run", details=False, splits=2)
     tree = ElementTree.parse(write_figure(folder, tmp_path / "curves.svg")).getroot()

@@ -224,7 +224,9 @@ def chart(
         level = pick.levels[view]
         bar = [y(level.mean + level.margin), y(level.mean - level.margin)]
         at = scales["log"](x_of(pick, axis)), y(level.mean)
-        parts.append(_mark(at, bar, f"{pick.size:,} words", frame))
+        # A single size stands under the line, where the labels of other methods may be.
+        is_one = len({size for method, size in panel.entries if method != FULL}) == 1
+        parts.append(_mark(at, bar, "" if is_one else f"{pick.size:,} words", frame))
     return _svg(parts, "chart", frame.width, frame.height, ident)
 
 
@@ -425,7 +427,8 @@ def _mark(place: tuple[float, float], bar: Sequence[float], label: str, frame: F
     top, foot = bar
     error = tag("path", d=f"M{x - 6} {top}h12M{x} {top}V{foot}M{x - 6} {foot}h12", class_="error")
     circle = tag("circle", cx=x, cy=y, r=9)
-    return tag("g", line, error, circle, tag("text", label, **at), class_="mark")
+    named = tag("text", label, **at) if label else None
+    return tag("g", line, error, circle, named, class_="mark")
 
 
 def legend_mark(look: Look) -> Markup:
