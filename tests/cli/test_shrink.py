@@ -103,6 +103,15 @@ def test_a_recogniser_is_exported_from_its_folder(bowsaw, folder):
     assert Path("a.onnx").read_bytes() == (folder / "r" / "recogniser.onnx").read_bytes()
 
 
+def test_inspect_shows_a_recogniser(bowsaw, folder):
+    made = bs.Recogniser.load(folder / "r")
+    lines = bowsaw("inspect", folder / "r").lines()
+    assert lines[0].split(maxsplit=1)[1] == "5 of 20 words, 3 classes, learned from all 24 images"
+    assert f"{made.score_:.3f} ±" in lines[1]
+    shown = "\n".join(bowsaw("inspect", folder / "r", "--json").lines())
+    assert json.loads(shown) == json.loads((folder / "r" / "summary.json").read_text())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

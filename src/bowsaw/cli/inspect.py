@@ -16,6 +16,7 @@ from bowsaw.formats.classifier import is_classifier, load_classifier
 from bowsaw.formats.reader import open_archive
 from bowsaw.formats.registry import load, open_file, reader_of
 from bowsaw.formatting import format_bytes, format_count
+from bowsaw.recogniser import SUMMARY, Recogniser
 from bowsaw.store import Store
 from bowsaw.store.histograms import read_histograms
 
@@ -25,9 +26,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path", metavar="PATH", help="a store, a codebook, a classifier or histograms"
-    )
+    text = "a recogniser's folder, a store, a codebook, a classifier or histograms"
+    parser.add_argument("path", metavar="PATH", help=text)
     shape = parser.add_mutually_exclusive_group()
     text = "show every class, file and parameter, and how it was made"
     shape.add_argument("--details", action="store_true", help=text)
@@ -42,6 +42,10 @@ def run(command: Command) -> None:
             f"{path} does not exist, or is neither a file nor a folder. Name a store, a codebook, "
             "a classifier or histograms."
         )
+    if (path / SUMMARY).is_file():
+        made = Recogniser.load(path)
+        command.json(made.summary_) if command.options.json else command.facts(made.facts())
+        return
     facts = _store(path) if path.is_dir() else _file(path)
     if command.options.json:
         command.json(facts)
