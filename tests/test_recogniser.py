@@ -253,9 +253,12 @@ def test_soft_codes_with_a_sharpness_that_the_images_choose(photos, unseen):
     for more in ({"sharpness": 20.0}, {"sharpness": "auto"}, {"perplexity": 2.0}):
         made = bs.shrink(photos, coding="soft", **more, **how)
         assert made.model_.coding == "soft"
-        coder = bs.BagOfWords(made.codebook_, coding="soft", random_state=0, **more)
         images = bs.ImageFolder(photos)
-        coder.fit(bs.DenseSift().transform(images), np.array(CLASSES)[images.y])
+        bags = bs.DenseSift().transform(images)
+        full = bs.KMeansCodebook(24, sample=SAMPLE, random_state=0).fit(bags).codebook_
+        # As in the folds: the full codebook decides, not the pruned one.
+        coder = bs.BagOfWords(full, coding="soft", random_state=0, **more)
+        coder.fit(bags, np.array(CLASSES)[images.y])
         assert made.model_.sharpness == coder.sharpness_in_use()
         assert made.predict(unseen[:3]).shape == (3,)
     with pytest.raises(ParameterError, match="sharpness"):

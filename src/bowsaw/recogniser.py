@@ -651,7 +651,10 @@ class _Task(NamedTuple):
             save(full, work / "codebook.safetensors")
             remove_checkpoint(partial)
         book, y = full, np.array(store.classes)[store.y]
+        # As in the folds, the full codebook decides a sharpness that is not given.
         coder = BagOfWords(full, random_state=self.seed, n_jobs=self.n_jobs, **self.coding)
+        sharpness = coder.fit(store.bags, y).sharpness_in_use()
+        known: Any = {"coding": self.coding["coding"], "sharpness": sharpness}
         if n_kept < n_words:
             partial = work / "words.partial"
             selector = prepare(
@@ -660,15 +663,14 @@ class _Task(NamedTuple):
                 n_kept=n_kept,
                 random_state=self.seed,
                 n_jobs=self.n_jobs,
-                coding=self.coding["coding"],
-                sharpness=coder.fit(store.bags, y).sharpness_in_use(),
+                **known,
             )
             more = {"checkpoint": partial, "verbose": self.verbose}
             names = selector.get_params()
             selector.set_params(**{name: it for name, it in more.items() if name in names})
             # Interrupted, it raises what says so; the checkpoint keeps what was done.
             book = selector.fit(store.bags, store.y).codebook_.learned_from(store.bags)
-        coder.set_params(codebook=book).fit(store.bags, y)
+        coder = BagOfWords(book, n_jobs=self.n_jobs, **known)
         classifier = HistogramClassifier(C=C).fit(coder.transform(store.bags), y)
         model = LinearModel.of(classifier, coder, provenance={"C": C, "n_images": len(y)})
         return book, model

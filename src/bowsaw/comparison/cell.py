@@ -200,26 +200,18 @@ class SplitRun:
             self._sharpness = self._panel_sharpness(key)
         chosen = self._choose(key)
         coded = self._code(key, chosen)
-        begin = time.perf_counter()
-        found = {name: self._classify(name, coded) for name in run.mappings(key.method)}
-        classify = time.perf_counter() - begin
         is_sampled = self.index == 0
+        shown = self.sample_rows()[0] if is_sampled else split.test[:0]
+        places = np.searchsorted(split.test, shown)
+        begin = time.perf_counter()
+        found = {name: self._classify(name, coded, places) for name in run.mappings(key.method)}
+        classify = time.perf_counter() - begin
         record = {} if chosen.selection is None else chosen.selection.record()
         codes_with = record.get("codes_with", run.methods[key.method].codes_with)
         if (codes_with == "pruned" and key.method != GIVEN) or (key.method == FULL and is_sampled):
             path = codebook_path(run.folder, key)
             make_folder(path.parent)
             save(chosen.codebook, path)
-        answers = None
-        if is_sampled:
-            places = np.searchsorted(split.test, self.sample_rows()[0])
-            outcome, guess = found["sqrt"]
-            answers = self._names(guess[places])
-            if "by_C" in outcome:
-                labels = outcome["by_C"]["labels"]
-                outcome["by_C"]["answers"] = [self._names(row[places]) for row in labels]
-        for outcome, _ in found.values():
-            outcome.get("by_C", {}).pop("labels", None)
         book, seconds = chosen.codebook, 0.0
         if key.method != GIVEN:
             trained = self.codebook(key.size if key.method == KMEANS else key.full_words)
@@ -241,7 +233,7 @@ class SplitRun:
             "seed": record.get("seed"),
             "parameters": record.get("parameters", {}),
             "trace": chosen.trace,
-            "answers": answers,
+            "answers": found["sqrt"][1] if is_sampled else None,
             "costs": {
                 "select_seconds": round(chosen.seconds, 3),
                 "codebook_seconds": seconds,
@@ -350,15 +342,17 @@ class SplitRun:
         sharpness = self._sharpness if key.coding == "soft" else None
         return _Coded(parts[0], parts[1], parts[2], code_ms, sharpness)
 
-    def _classify(self, name: Mapped, coded: _Coded) -> tuple[Outcome, NDArray[np.int64]]:
-        """Choose C, train, and return the outcome and the labels of the test images."""
+    def _classify(
+        self, name: Mapped, coded: _Coded, places: NDArray[np.int64]
+    ) -> tuple[Outcome, list[str]]:
+        """Choose C, train, and return the outcome and the answers at some places of the test."""
         y, split = self.collection.y, self.split
         held = (coded.codebook, y[split.codebook]) if len(split.codebook) else ()
         model = HistogramClassifier(
             name, n_jobs=self.experiment.n_jobs, random_state=split.seed_for("classifier")
         )
         if split.n_folds:
-            return self._classify_fold(model, coded)
+            return self._classify_fold(model, coded, places)
         model.fit(coded.train, self.train_labels, *held)
         guess = np.asarray(model.predict(coded.test), dtype=np.int64)
         matrix = confusion(y[split.test], guess, len(self.collection.classes))
@@ -368,18 +362,19 @@ class SplitRun:
             "C_grid": model.grid_.tolist(),
             "C_scores": model.scores_.tolist(),
         }
-        return outcome, guess
+        return outcome, self._names(guess[places])
 
     def _classify_fold(
-        self, model: HistogramClassifier, coded: _Coded
-    ) -> tuple[Outcome, NDArray[np.int64]]:
+        self, model: HistogramClassifier, coded: _Coded, places: NDArray[np.int64]
+    ) -> tuple[Outcome, list[str]]:
         """Train with every C; the other folds choose among them when the records are read."""
         truth, n_classes = self.collection.y[self.split.test], len(self.collection.classes)
         grid, labels = labels_by_c(model, coded.train, self.train_labels, coded.test)
         matrices = [confusion(truth, row, n_classes).tolist() for row in labels]
         at = grid.index(USUAL_C)
-        by_C = {"C": grid, "confusions": matrices, "labels": labels}
-        return {**outcome_of(matrices[at]), "C": grid[at], "by_C": by_C}, labels[at]
+        answers = [self._names(row[places]) for row in labels]
+        by_C = {"C": grid, "confusions": matrices, "answers": answers}
+        return {**outcome_of(matrices[at]), "C": grid[at], "by_C": by_C}, answers[at]
 
     def _names(self, labels: NDArray[np.int64]) -> list[str]:
         return [str(self.collection.classes[label]) for label in labels.tolist()]

@@ -227,11 +227,12 @@ class Run:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table per panel, a row per method, a column per size."""
         panels: dict[str, dict[str, dict[int, str]]] = {}
+        unit = "fold" if any("n_folds" in cell for cell in self.cells) else "split"
         for row in self.table():
             panel = (
                 f"{row['set']}, {row['coding']} coding, {row['mapping']} histograms of "
                 f"{row['full_words']} words: accuracy with 95 % interval, "
-                f"{format_count(row['n_splits'], 'split')}"
+                f"{format_count(row['n_splits'], unit)}"
             )
             found = panels.setdefault(panel, {}).setdefault(row["method"], {})
             found[row["size"]] = f"{row['mean']:.3f} ± {row['margin']:.3f}"
@@ -286,6 +287,8 @@ def choose_c(cells: Sequence[Mapping[str, Any]], mapping: str = "sqrt") -> int:
 
 def _by_other_folds(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells, those of folds with the C that the other folds of their method choose."""
+    if not any("n_folds" in cell for cell in cells):
+        return list(cells)
     alike: dict[Any, list[Cell]] = {}
     for cell in cells:
         alike.setdefault(key_of(cell)._replace(split=0), []).append(cell)
@@ -299,7 +302,7 @@ def _by_other_folds(cells: Sequence[Cell]) -> list[Cell]:
                 found = outcome["by_C"]
                 C = found["C"][at]
                 results[name] = {**outcome, **outcome_of(found["confusions"][at]), "C": C}
-                answers = found["answers"][at] if "answers" in found else answers
+                answers = None if answers is None else found["answers"][at]
         made.append(cast(Cell, {**cell, "results": results, "answers": answers}))
     return made
 
@@ -380,7 +383,7 @@ _OUTCOME = {
     "confusion": [list],
     "C": Number(0),
     "C_scores?": [Number(0, 1)],
-    "by_C?": {"C": [Number(0)], "confusions": [list], "answers?": [[str]]},
+    "by_C?": {"C": [Number(0)], "confusions": [list], "answers": [[str]]},
 }
 _CERTIFICATE = {
     "n_bags": _NATURAL,
