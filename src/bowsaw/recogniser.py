@@ -68,7 +68,7 @@ from bowsaw.formats.classifier import LinearModel, load_classifier, save_classif
 from bowsaw.formats.onnx import onnx_bytes, write_onnx
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_signed
-from bowsaw.images.folder import ImageFolder
+from bowsaw.images.folder import ImageFolder, check_output
 from bowsaw.markup import tag
 from bowsaw.parallel import ordered_map
 from bowsaw.report.page import Section, write_page
@@ -471,7 +471,7 @@ class _Task(NamedTuple):
         # A wrong parameter is reported now, not after minutes of work.
         BagOfWords([[0.0]], **self.coding).transform([])
         _check_classes(np.bincount(images.y), images.classes, "files")
-        _check_folder(folder, images.root)
+        check_output(folder, images.root, "recogniser", SUMMARY, "work/progress.partial")
         make_folder(folder)
         with exclusive(folder, "recogniser"):
             make_folder(work)
@@ -752,23 +752,6 @@ def _check_classes(counts: NDArray[np.int64], classes: Sequence[str], what: str)
             f"class {classes[int(counts.argmin())]!r} has {int(counts.min())} {what}, and at least "
             f"{MIN_IMAGES} are needed to learn it and to test that. Add images, or move its folder "
             "away."
-        )
-
-
-def _check_folder(folder: Path, images: Path) -> None:
-    """Refuse a folder whose files are not ours, and one among the images."""
-    if folder.resolve().is_relative_to(images.resolve()):
-        raise ParameterError(
-            f"the output {folder} would lie among the images of {images} and be taken for a class. "
-            "Choose a folder beside them."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"the output {folder} is a file. Name a folder.")
-    ours = (folder / SUMMARY).exists() or (folder / "work").is_dir()
-    others = [path.name for path in folder.iterdir()] if folder.exists() and not ours else []
-    if set(others) - {"writer.lock"}:
-        raise ParameterError(
-            f"the folder {folder} holds {sorted(others)[0]} and no recogniser. Choose another."
         )
 
 

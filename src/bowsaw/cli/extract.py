@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from pathlib import Path
 
 from bowsaw.cli import options as opt
 from bowsaw.cli.command import Command
 from bowsaw.descriptors.dense_sift import DenseSift
-from bowsaw.errors import DataError, ParameterError
+from bowsaw.errors import DataError
 from bowsaw.formatting import format_bytes, format_count, format_seconds
-from bowsaw.images.folder import PRESETS, ImageFolder
+from bowsaw.images.folder import PRESETS, ImageFolder, check_outside
 from bowsaw.store import Store, extract
 
 EXAMPLE = "bowsaw extract scenes/ -o scenes.store --split 50/50/rest --seed 0"
@@ -73,11 +72,7 @@ def run(command: Command) -> None:
     options = command.options
     if options.scheduler:
         opt.refuse_options(options, ["jobs"], "the workers of --scheduler describe. Leave it out")
-    if Path(options.output).resolve().is_relative_to(Path(options.images).resolve()):
-        raise ParameterError(
-            f"the store {options.output} would lie among the images of {options.images} and be "
-            "taken for a class. Choose an output beside them."
-        )
+    check_outside(options.output, options.images)
     images = image_folder(options.images, options.preset)
     opt.check_sizes(images, options)
     classes = format_count(len(images.classes), "class", "classes")

@@ -30,7 +30,6 @@ from bowsaw.checkpoint import (
     begins_as,
     exclusive,
     is_checkpoint,
-    is_temporary,
     make_folder,
     remove_checkpoint,
     translate_write_errors,
@@ -44,6 +43,7 @@ from bowsaw.formats.classifier import is_classifier
 from bowsaw.formats.registry import load
 from bowsaw.formats.safetensors import FORMAT
 from bowsaw.images.folder import ImageFolder
+from bowsaw.images.folder import check_output as check_output_folder
 from bowsaw.images.split import Split, auto_sizes
 from bowsaw.images.split import check_sizes as check_class_sizes
 from bowsaw.store import Store
@@ -500,18 +500,8 @@ def _check_writable(folder: Path, make: bool = False) -> None:
 def check_folder(path: str, source: str) -> Path:
     """Make and return the folder of a run of these images, or raise a ParameterError."""
     target = Path(path)
-    if target.exists() and not target.is_dir():
-        raise ParameterError(f"the output {path} is a file. Name a folder.")
-    if target.resolve().is_relative_to(Path(source).resolve()):
-        raise ParameterError(
-            f"the output {path} would lie among the images of {source} and be taken for a class. "
-            "Choose a folder beside them."
-        )
+    check_output_folder(target, source, "run", "run.json")
     _check_writable(target, make=True)
-    begun = ("work", "writer.lock")
-    others = [p.name for p in target.iterdir() if p.name not in begun and not is_temporary(p.name)]
-    if others and not (target / "run.json").exists():
-        raise ParameterError(f"the folder {path} holds {others[0]} and no run. Choose another.")
     return target
 
 

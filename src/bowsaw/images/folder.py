@@ -22,6 +22,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bowsaw.checkpoint import is_temporary
 from bowsaw.errors import DataError, ParameterError
 from bowsaw.images.split import Split, split_by_class
 from bowsaw.validation import check_choice
@@ -153,6 +154,29 @@ PRESETS: Mapping[str, Callable[[str | PathLike[str]], ImageFolder]] = {
     "caltech10": ImageFolder.caltech10,
 }
 """Known collections by name, for the command line."""
+
+
+def check_outside(output: str | PathLike[str], images: str | PathLike[str]) -> None:
+    """Refuse an output among the images."""
+    if Path(output).resolve().is_relative_to(Path(images).resolve()):
+        raise ParameterError(
+            f"the output {output} would lie among the images of {images} and be taken for a class. "
+            "Choose a folder beside them."
+        )
+
+
+def check_output(folder: Path, images: str | PathLike[str], what: str, *marks: str) -> None:
+    """Refuse a folder that holds files, but none of those that outputs of this kind have."""
+    check_outside(folder, images)
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"the output {folder} is a file. Name a folder.")
+    begun = ("work", "writer.lock")
+    inside = (path.name for path in folder.iterdir()) if folder.exists() else ()
+    others = sorted(name for name in inside if name not in begun and not is_temporary(name))
+    if others and not any((folder / mark).exists() for mark in marks):
+        raise ParameterError(
+            f"the folder {folder} holds {others[0]} and no {what}. Choose another."
+        )
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
