@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import faiss
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 
 import bowsaw as bs
 from benchmarks.figures import draw_alternatives
+from benchmarks.planes import planes
 from benchmarks.timing import hardware, in_turn
 from bowsaw.checkpoint import atomic_write
 from bowsaw.evaluation.measures import mean_class_accuracy
@@ -378,42 +378,6 @@ def _add(path: Path, table: str, row: dict[str, Any]) -> None:
     found[table] = sorted([*others, row], key=lambda one: (one["set"], one.get("split", 0)))
     with atomic_write(path) as file:
         file.write((json.dumps(found, indent=1) + "\n").encode())
-
-
-def planes(records: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return, per set, each alternative's mean accuracy, bytes in all and milliseconds.
-
-    ``by_bytes`` and ``by_ms`` mark the Pareto fronts: nothing else is at least as accurate and at
-    most as large (or slow).
-    """
-    ms = {(row["set"], row["name"]): row["ms"] for row in records["times"]}
-    found: dict[str, list[dict[str, Any]]] = {}
-    for name in dict.fromkeys(row["set"] for row in records["rows"]):
-        mine = [row for row in records["rows"] if row["set"] == name]
-        points = []
-        for title in (title for title in ALTERNATIVES if any(r["name"] == title for r in mine)):
-            rows = [row for row in mine if row["name"] == title]
-            points.append(
-                {
-                    "name": title,
-                    "group": rows[0]["group"],
-                    "accuracy": fmean(row["accuracy"] for row in rows),
-                    "n_splits": len(rows),
-                    "bytes": fmean(row["bytes"] + row["classifier_bytes"] for row in rows),
-                    "ms": ms.get((name, title)),
-                }
-            )
-        for cost in ("bytes", "ms"):
-            for point in points:
-                point[f"by_{cost}"] = point[cost] is not None and not any(
-                    other is not point
-                    and other[cost] is not None
-                    and other[cost] <= point[cost]
-                    and other["accuracy"] >= point["accuracy"]
-                    for other in points
-                )
-        found[name] = points
-    return found
 
 
 if __name__ == "__main__":
