@@ -36,9 +36,8 @@ METRICS = ("euclidean",)
 N_GLYPHS = 24
 """Words that a notebook shows."""
 _FACE = {"viewBox": f"-2 -2 {SIDE + 4} {SIDE + 4}", "width": SIDE, "height": SIDE, "role": "img"}
-_FIELDS = (
-    *("words", "ids", "scale", "metric", "description", "provenance", "trained_on", "projection"),
-)
+_FIELDS: tuple[str, ...] = ("words", "ids", "scale", "metric", "description", "provenance")
+_FIELDS += ("trained_on", "projection")
 
 
 class Codebook:
@@ -116,17 +115,15 @@ class Codebook:
         self._provenance = json_mapping(provenance, "provenance") or {}
         seen = None if trained_on is None else as_integers(trained_on, "trained_on", np.uint64)
         self._trained_on = None if seen is None else np.unique(seen)
-        if projection is not None and (projection.n_dims, projection.scale) != (
-            array.shape[1],
-            self._scale,
-        ):
-            raise DataError(
-                f"the projection makes {projection.n_dims} dimensions of scale "
-                f"{projection.scale:g}, and the words have {array.shape[1]} of scale "
-                f"{self._scale:g}. Give the projection that the words were learned with."
-            )
         self._projection = projection
-        if projection is not None and (self._description or {}).pop(PROJECTED, None) is not None:
+        if projection is not None:
+            if (self.n_dims, self._scale) != (projection.n_dims, projection.scale):
+                raise DataError(
+                    f"the projection makes {projection.n_dims} dimensions of scale "
+                    f"{projection.scale:g}, and the words have {self.n_dims} of scale "
+                    f"{self._scale:g}. Give the projection that the words were learned with."
+                )
+            (self._description or {}).pop(PROJECTED, None)
             self._description = self._description or None
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
@@ -181,9 +178,8 @@ class Codebook:
     @property
     def bags_description(self) -> dict[str, Any] | None:
         """The description of bags in the space of the words (see ``project``)."""
-        about = self.description
-        known = self._projection
-        return about if known is None else {**(about or {}), PROJECTED: known.digest}
+        mark = {} if self._projection is None else {PROJECTED: self._projection.digest}
+        return {**(self.description or {}), **mark} or None
 
     @property
     def unprojected_words(self) -> NDArray[np.float32]:
@@ -311,13 +307,13 @@ class Codebook:
             return self
         return self._replace(description=description)
 
-    def with_projection(self, projection: Projection | None) -> Codebook:
-        """Return the codebook of words that were learned from bags projected by this."""
-        return self if projection is None else self._replace(projection=projection)
-
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more entries of provenance."""
         return self._replace(provenance={**self._provenance, **more})
+
+    def with_projection(self, projection: Projection | None) -> Codebook:
+        """Return the codebook of words that were learned from bags projected by this."""
+        return self._replace(projection=projection)
 
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
         return self._replace(words=self._words[positions], ids=self._ids[positions])
@@ -389,8 +385,7 @@ class Codebook:
                 f"the codebook has words of {self._dims()} dimensions, the bags descriptors of "
                 f"{bags.n_dims}. Train a codebook on these descriptors."
             )
-        ours = self._description
-        theirs = bags.description
+        ours, theirs = self._description, bags.description
         if ours is not None and theirs is not None and ours != theirs:
             raise MismatchError(
                 f"the codebook was trained on descriptors {canonical_json(ours)}, the bags hold "
