@@ -396,14 +396,7 @@ def _alternatives() -> Iterator[str]:
     for name in names:
         row = [name]
         for set_ in found:
-            point = by_name[set_, name]
-            marks = ["**" * point[f"by_{cost}"] for cost in ("bytes", "ms")]
-            ms = "" if point["ms"] is None else f"{point['ms']:.2f}"
-            row += [
-                f"{point['accuracy']:.3f}",
-                f"{marks[0]}{format_bytes(point['bytes'])}{marks[0]}",
-            ]
-            row.append(f"{marks[1]}{ms}{marks[1]}" if ms else "")
+            row += _of_alternative(by_name.get((set_, name)))
         rows.append(row)
     yield from _table(head, rows)
     n_splits = {p["n_splits"] for points in found.values() for p in points}
@@ -412,6 +405,15 @@ def _alternatives() -> Iterator[str]:
         f"Mean over {'/'.join(map(str, sorted(n_splits)))} splits; one core of "
         f"{records['hardware']['processor']}. Bold: on the Pareto front of accuracy and that cost."
     )
+
+
+def _of_alternative(point: dict[str, Any] | None) -> list[str]:
+    if point is None:
+        return [""] * 3
+    bold = {cost: "**" * point[f"by_{cost}"] for cost in ("bytes", "ms")}
+    size, ms = format_bytes(point["bytes"]), point["ms"]
+    time = "" if ms is None else f"{bold['ms']}{ms:.2f}{bold['ms']}"
+    return [f"{point['accuracy']:.3f}", f"{bold['bytes']}{size}{bold['bytes']}", time]
 
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
