@@ -90,6 +90,7 @@ def sum_part(
         code = search.find(rows, known)
         if guess is not None:
             guess[start:stop] = code
+        rows = np.asarray(rows, dtype=np.float32)
         nearest = np.empty(len(rows), dtype=np.float64)
         add_rows(rows, search.exact_words, code, sums, counts, nearest)
         total += float(nearest.sum())
