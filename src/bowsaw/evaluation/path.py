@@ -60,7 +60,7 @@ from bowsaw.selection.base import (
     check_transfer_options,
     work_checkpoint,
 )
-from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
+from bowsaw.selection.descent import DescentPlan, refine_words
 from bowsaw.selection.elimination import EliminationPath, check_sizes, eliminate
 from bowsaw.selection.holdout import assign_folds, check_all_are_seen, check_groups, n_groups_of
 from bowsaw.selection.routing import handed_on, of_rows, router
@@ -598,9 +598,9 @@ class PruningPath(Selector):
         return self.refine > 0 and n_words < self._book.n_words
 
     def _refine(self, words: Codebook, bags: Bags, labels: Labels) -> Codebook:
-        per_bag = usual_per_bag(words.n_words)
-        how = (self.coding, self.sharpness, self.n_jobs)
-        plan = DescentPlan(self.refine, 0.15, per_bag, *how)
+        plan = DescentPlan(
+            self.refine, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs
+        )
         return refine_words(words, bags, labels, plan, seed=self.seed_).codebook
 
     def _coded(self, bags: Bags, words: Codebook) -> NDArray[np.float32]:
