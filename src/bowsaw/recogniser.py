@@ -418,10 +418,7 @@ def shrink(
         images if isinstance(images, ImageFolder) else ImageFolder(images),
         limit=_limit(n_kept, max_bytes, max_loss),
         n_words=None if n_words is None else check_int(n_words, "n_words", 2),
-        kmeans={
-            "sample": SAMPLE,
-            "n_components": None if n_components is None else int(n_components),
-        },
+        kmeans={"sample": SAMPLE, "n_components": n_components},
         method=check_choice(method, "method", ALONE),
         n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 2),
         coding={"coding": coding, "sharpness": sharpness, "perplexity": perplexity},

@@ -38,7 +38,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
 from bowsaw.checkpoint import Checkpoint, estimator_settings
-from bowsaw.clustering.rounds import PART_ROWS, LocalRows, RemoteRows, draw_numbers
+from bowsaw.clustering.rounds import LocalRows, RemoteRows, draw_numbers
 from bowsaw.clustering.seeding import kmeans_plus_plus
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
@@ -47,7 +47,6 @@ from bowsaw.parallel.dask import Cluster, OnCluster, connected
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.projection import Projection
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.store.shards import rows_at
 from bowsaw.validation import check_int, check_real
 
 
@@ -232,11 +231,9 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         """Learn the projection from the descriptors that the words are learned from."""
         if self.n_components is None or not bags.n_descriptors:
             return None
-        chosen = self._chosen(bags, seed)
-        rows = bags if chosen is None else Bags(rows_at(bags, chosen))
-        blocks = (rows.read(*limits, rows.dtype) for limits in rows.blocks(PART_ROWS))
-        how: Any = {"scale": bags.scale, "n_jobs": self.n_jobs}
-        return Projection.pca(blocks, int(self.n_components), **how)
+        blocks = LocalRows(bags, self.n_jobs, self._chosen(bags, seed)).blocks()
+        n_jobs = self.n_jobs
+        return Projection.pca(blocks, int(self.n_components), scale=bags.scale, n_jobs=n_jobs)
 
     def _chosen(self, bags: Bags, seed: int) -> NDArray[np.int64] | None:
         """Return the rows of the sample, rising; None for all."""
