@@ -2,7 +2,7 @@
 
 /* Descriptors that are compared with the words at once, and what that needs; fewer need less. */
 #ifndef BOWSAW_BLOCK
-#define BOWSAW_BLOCK 16
+#define BOWSAW_BLOCK 32
 #endif
 
 typedef int32_t bowsaw_score;

@@ -1,6 +1,3 @@
-/* Factor of a difference of scores in the exponent. */
-#define BOWSAW_SHARPNESS SHARPNESS
-
 typedef struct {
     bowsaw_block block;
     bowsaw_score scores[BOWSAW_N_WORDS + 1][BOWSAW_BLOCK];
