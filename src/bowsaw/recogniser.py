@@ -64,7 +64,7 @@ from bowsaw.errors import (
 from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.path import choose_size, summarise
 from bowsaw.evaluation.significance import corrected_error
-from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier
+from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier, sift_of
 from bowsaw.formats.onnx import onnx_bytes, write_onnx
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_signed
@@ -223,20 +223,12 @@ class Recogniser:
     def descriptor(self) -> DenseSift:
         """The descriptor that the words were learned from; others than dense SIFT are refused."""
         book = self.model_.coder(self.codebook_).words_in_use()
-        about = book.description or {}
-        names = ("patch", "step", "max_side", "min_contrast")
-        parameters: Any = {name: about.get(name) for name in names}
-        try:
-            sift = DenseSift(**parameters, dtype="float32" if book.scale == 1 else "uint8")
-            sift.validate()
-            known = sift.description() == about
-        except (ParameterError, TypeError):
-            known = False
-        if not known:
+        sift = sift_of(book)
+        if sift is None:
+            name = (book.description or {}).get("name", "unknown descriptors")
             raise ParameterError(
-                "images are described by dense SIFT, and the codebook was trained on "
-                f"{about.get('name', 'unknown descriptors')}. Describe them in Python, encode "
-                "them with BagOfWords, and use load_classifier."
+                f"images are described by dense SIFT, and the codebook was trained on {name}. "
+                "Describe them in Python, encode them with BagOfWords, and use load_classifier."
             )
         return sift
 

@@ -114,7 +114,7 @@ def test_sums_are_taken_in_the_order_of_the_dimensions(path):
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_an_empty_bag_has_an_empty_histogram(path, book, coding):
     fitted = LinearSVC().fit(np.eye(30)[:9], np.arange(9) % 3)
-    write_onnx(bs.BagOfWords(book, coding=coding), path, fitted)
+    write_onnx(bs.BagOfWords(book, coding=coding), path, fitted, descriptors="float32")
     found = runner(path)(np.empty((0, 128), np.float32))
     assert np.array_equal(found["histogram"], np.zeros((1, 30)))
     np.testing.assert_allclose(found["scores"][0], fitted.intercept_, rtol=1e-6)
@@ -147,7 +147,7 @@ def test_the_metadata_say_what_it_was_made_of(path, book, tmp_path):
 
 
 def test_equal_models_give_equal_bytes_and_what_does_not_fit_is_refused(path, book):
-    write_onnx(book, path)
+    write_onnx(book, path, descriptors="float32")
     first = path.read_bytes()
     # The words are stored once.
     assert len(first) < book.words.nbytes + 8000
@@ -160,5 +160,5 @@ def test_equal_models_give_equal_bytes_and_what_does_not_fit_is_refused(path, bo
         write_onnx(book.only(book.ids[:29]), path, fitted)
     with pytest.raises(MismatchError, match="other words"):
         write_onnx(book.only(book.ids[::-1]), path, LinearModel.of(fitted, book))
-    write_onnx(book, path)
+    write_onnx(book, path, descriptors="float32")
     assert path.read_bytes() == first
