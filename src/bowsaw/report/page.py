@@ -456,11 +456,13 @@ def _fragment(name: str, **values: Content) -> Markup:
 
 
 def fill(source: str, values: Mapping[str, Content]) -> Markup:
+    """Return a template with its placeholders filled."""
     # In one pass, so that nothing inside a value is taken for a placeholder.
     return Markup(re.sub(r"\{\{(\w+)\}\}", lambda found: text(values[found[1]]), source))
 
 
 def template(name: str) -> str:
+    """Return the text of a template."""
     return (files("bowsaw.report") / "templates" / name).read_text("utf-8")
 
 

@@ -7,9 +7,9 @@ decoder, turns it grey by OpenCV's weights, and takes the steps that :mod:`bowsa
 decoders differ, so a JPEG file may have other pixels, by a grey level or two.
 
 **Which patches count.** The score of class c is b_c + Σ_k W_ck s m(h_k) (see
-:mod:`bowsaw.formats.classifier`). Word k has its share h_k from the codes a_pk of the n patches, h_k
-= Σ_p a_pk / n, so patch p counts W_ck s m(h_k) · a_pk / (n h_k). Over all patches, these numbers add
-up to the score without its constant.
+:mod:`bowsaw.formats.classifier`). Word k has its share h_k = Σ_p a_pk / n from the codes a_pk of
+the n patches, so patch p counts W_ck s m(h_k) · a_pk / (n h_k). Over all patches, these numbers
+add up to the score without its constant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from bowsaw.formatting import format_count
 from bowsaw.markup import Markup, script_json, tag
 from bowsaw.report.charts import style_sheet
 from bowsaw.report.page import fill, template
-
 
 MOST_LISTED = 30
 """Classes that are named above the picture."""
