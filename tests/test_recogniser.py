@@ -329,3 +329,22 @@ def test_its_facts_are_shown_in_a_notebook(made):
     assert accuracy["difference"]["mean"] == pytest.approx(
         recogniser.score_ - recogniser.full_score_
     )
+
+
+def test_words_in_the_space_of_a_projection(photos, unseen, tmp_path):
+    how = {**HOW, "method": "random", "n_folds": 2, "n_components": 3}
+    made = bs.shrink(photos, folder=tmp_path / "made", **how)
+    book = made.codebook_
+    assert book.projection.matrix.shape == (128, 3)
+    assert made.summary_["n_components"] == 3
+    assert made.summary_["bytes"]["words"] == 6 * 3 * 4
+    session = onnxruntime.InferenceSession(tmp_path / "made" / "recogniser.onnx")
+    rows = made.descriptor.transform(unseen[:1])[0].astype(np.float32)
+    label = session.run(["label"], {"descriptors": rows})[0][0]
+    again = bs.Recogniser.load(tmp_path / "made")
+    assert again.codebook_ == book
+    assert again.predict(unseen.paths[:1]).tolist() == [made.classes_[label]]
+    with pytest.raises(MismatchError, match="n_components"):
+        bs.shrink(photos, folder=tmp_path / "made", **{**how, "n_components": None})
+    with pytest.raises(ParameterError, match="n_components must be an integer from 1 to 128"):
+        bs.shrink(photos, n_components=129)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bowsaw.images.folder import ImageFolder as ImageFolder
     from bowsaw.images.split import Split as Split
     from bowsaw.inference.whatif import whatif as whatif
+    from bowsaw.projection import Projection as Projection
     from bowsaw.recogniser import Recogniser as Recogniser
     from bowsaw.recogniser import shrink as shrink
     from bowsaw.report.page import Section as Section
@@ -66,6 +67,7 @@ _MODULES = {
     "LinearModel": "bowsaw.formats.classifier",
     "OpenCvFeatures": "bowsaw.descriptors.opencv",
     "PresenceRanking": "bowsaw.selection.ranking",
+    "Projection": "bowsaw.projection",
     "PruningPath": "bowsaw.evaluation.path",
     "PruningPathDisplay": "bowsaw.displays",
     "RandomSubset": "bowsaw.selection.baselines",

@@ -10,7 +10,7 @@ A *bag* is the set of local descriptors of one image (or of anything described b
 
 The rows may be memory-mapped files, and choosing bags (``bags[rows]``) copies no descriptor. Only
 ``values`` copies; ``read`` converts a block at a time. scikit-learn chooses bags in the same way,
-so cross-validation keeps their scale.
+so cross-validation keeps their scale. ``projected`` bags are projected as they are read.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bowsaw.errors import DataError
+from bowsaw.projection import Projection
 from bowsaw.validation import (
     DTYPES,
     Description,
@@ -36,6 +37,10 @@ from bowsaw.validation import (
     check_scale,
     json_mapping,
 )
+
+PROJECTED = "projection"
+"""The entry of a description that names the projection of projected bags."""
+_BLOCK_ROWS = 4096
 
 
 class Bags(Sequence[NDArray[Any]]):
@@ -107,6 +112,7 @@ class Bags(Sequence[NDArray[Any]]):
         self._pieces, self._piece, self._start, self._counts = pieces, piece, start, counts
         self._offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._scale, self._description, self._digests = scale, description, digests
+        self._projection: Projection | None = None
 
     @classmethod
     def from_list(
@@ -200,6 +206,11 @@ class Bags(Sequence[NDArray[Any]]):
         return copy.deepcopy(self._description)
 
     @property
+    def projection(self) -> Projection | None:
+        """What descriptors are projected by when they are read, or None."""
+        return self._projection
+
+    @property
     def shape(self) -> tuple[int]:
         """``(n_bags,)``; scikit-learn needs it to choose rows by an array."""
         return (len(self),)
@@ -211,13 +222,14 @@ class Bags(Sequence[NDArray[Any]]):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype in which descriptors are stored."""
-        return self._pieces[0].dtype
+        """The dtype in which descriptors are stored, or float32 where they are projected."""
+        return self._pieces[0].dtype if self._projection is None else np.dtype(np.float32)
 
     @property
     def n_dims(self) -> int:
         """Dimensions of a descriptor."""
-        return int(self._pieces[0].shape[1])
+        known = self._projection
+        return int(self._pieces[0].shape[1]) if known is None else known.n_dims
 
     @property
     def n_descriptors(self) -> int:
@@ -238,8 +250,8 @@ class Bags(Sequence[NDArray[Any]]):
     def values(self) -> NDArray[Any]:
         """All descriptors, ``(n_descriptors, n_dims)``; a copy unless one array holds just them."""
         whole = self._pieces[0]
-        in_order = np.array_equal(self._start, self._offsets[:-1])
-        if len(self._pieces) == 1 and in_order and self.n_descriptors == len(whole):
+        as_stored = self._projection is None and np.array_equal(self._start, self._offsets[:-1])
+        if len(self._pieces) == 1 and as_stored and self.n_descriptors == len(whole):
             return whole
         out = np.empty((self.n_descriptors, self.n_dims), dtype=self.dtype)
         self.read_into(0, out)
@@ -268,6 +280,8 @@ class Bags(Sequence[NDArray[Any]]):
                 raise IndexError(f"bag {i} of {len(self)}")
             begin = self._start[i]
             rows = self._pieces[self._piece[i]][begin : begin + self._counts[i]]
+            if self._projection is not None:
+                return self.read(*self._offsets[[i % len(self), i % len(self) + 1]].tolist())
             return np.asarray(rows)
         chosen = index if isinstance(index, slice) else np.asarray(index)
         if isinstance(chosen, np.ndarray) and not chosen.size:
@@ -278,6 +292,16 @@ class Bags(Sequence[NDArray[Any]]):
         places = (self._piece[chosen], self._start[chosen], self._counts[chosen])
         digests = None if self._digests is None else self._digests[chosen]
         out._set(self._pieces, *places, self._scale, self._description, digests)
+        out._projection = self._projection
+        return out
+
+    def projected(self, projection: Projection) -> Bags:
+        """Return a view of these bags that projects descriptors when they are read."""
+        out = Bags.__new__(Bags)
+        about = {**(self._description or {}), PROJECTED: projection.digest}
+        places = (self._piece, self._start, self._counts)
+        out._set(self._pieces, *places, self._scale, about, self._digests)
+        out._projection = projection
         return out
 
     def read(self, start: int, stop: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
@@ -293,6 +317,18 @@ class Bags(Sequence[NDArray[Any]]):
         stop = start + len(out)
         if start < 0 or stop > self.n_descriptors:
             raise IndexError(f"rows {start} to {stop} of {self.n_descriptors}")
+        if self._projection is None:
+            self._fill(start, out)
+            return
+        for first in range(0, len(out), _BLOCK_ROWS):
+            part = out[first : first + _BLOCK_ROWS]
+            rows = np.empty((len(part), self._pieces[0].shape[1]), dtype=np.float32)
+            self._fill(start + first, rows)
+            part[:] = self._projection.apply(rows, self._scale)
+
+    def _fill(self, start: int, out: NDArray[Any]) -> None:
+        """Fill ``out`` with rows as they are stored."""
+        stop = start + len(out)
         bag = int(np.searchsorted(self._offsets, start, side="right")) - 1
         row = start
         while row < stop:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bowsaw.bags import Bags
+from bowsaw.bags import PROJECTED, Bags
 from bowsaw.errors import DataError, MismatchError, ParameterError
 from bowsaw.formatting import format_bytes
 from bowsaw.glyphs import SIDE, sift_strokes
 from bowsaw.markup import table, tag
+from bowsaw.projection import Projection
 from bowsaw.validation import (
     Description,
     as_integers,
@@ -35,7 +36,9 @@ METRICS = ("euclidean",)
 N_GLYPHS = 24
 """Words that a notebook shows."""
 _FACE = {"viewBox": f"-2 -2 {SIDE + 4} {SIDE + 4}", "width": SIDE, "height": SIDE, "role": "img"}
-_FIELDS = ("words", "ids", "scale", "metric", "description", "provenance", "trained_on")
+_FIELDS = (
+    *("words", "ids", "scale", "metric", "description", "provenance", "trained_on", "projection"),
+)
 
 
 class Codebook:
@@ -57,6 +60,9 @@ class Codebook:
         How the words were made; JSON-able.
     trained_on : array-like of uint64, optional
         The digests of the images that the words were learned from.
+    projection : Projection, optional
+        What descriptors are projected by before they are compared with the words; of the same
+        scale. ``description`` is that of the descriptors before.
 
     Examples
     --------
@@ -81,6 +87,7 @@ class Codebook:
         description: Description | None = None,
         provenance: Mapping[str, Any] | None = None,
         trained_on: ArrayLike | None = None,
+        projection: Projection | None = None,
     ) -> None:
         with np.errstate(over="ignore"):
             array = np.array(as_numbers(words, "words"), dtype=np.float32, order="C")
@@ -109,6 +116,16 @@ class Codebook:
         self._provenance = json_mapping(provenance, "provenance") or {}
         seen = None if trained_on is None else as_integers(trained_on, "trained_on", np.uint64)
         self._trained_on = None if seen is None else np.unique(seen)
+        if projection is not None and (projection.n_dims, projection.scale) != (
+            array.shape[1],
+            self._scale,
+        ):
+            raise DataError(
+                f"the projection makes {projection.n_dims} dimensions of scale "
+                f"{projection.scale:g}, and the words have {array.shape[1]} of scale "
+                f"{self._scale:g}. Give the projection that the words were learned with."
+            )
+        self._projection = projection
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
                 value.setflags(write=False)
@@ -155,6 +172,23 @@ class Codebook:
         return self._trained_on
 
     @property
+    def projection(self) -> Projection | None:
+        """What descriptors are projected by before they are compared with the words, or None."""
+        return self._projection
+
+    @property
+    def bags_description(self) -> dict[str, Any] | None:
+        """The description of bags in the space of the words (see ``project``)."""
+        about = self.description
+        known = self._projection
+        return about if known is None else {**(about or {}), PROJECTED: known.digest}
+
+    @property
+    def unprojected_words(self) -> NDArray[np.float32]:
+        """The words in the space of unprojected descriptors, ``(n_words, n_dims_in)``."""
+        return self._words if self._projection is None else self._projection.undo(self._words)
+
+    @property
     def n_words(self) -> int:
         """The number of words."""
         return len(self._words)
@@ -169,11 +203,12 @@ class Codebook:
         """Whether a word is 4 × 4 cells of 8 orientations, and not just as long."""
         about = self._description or {}
         name = about.get("name") or about.get("feature", "")
-        return self.n_dims == 128 and "sift" in name.lower()
+        n_dims = self.n_dims if self._projection is None else len(self._projection.mean)
+        return n_dims == 128 and "sift" in name.lower()
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what histograms depend on: the words, their order and their scale.
+        """SHA-256 of what histograms depend on: words, their order and scale, the projection.
 
         Examples
         --------
@@ -186,13 +221,20 @@ class Codebook:
         about = [self._words.shape, self._scale, self._metric]
         found = hashlib.sha256(json.dumps(about).encode())
         found.update(self._words.astype("<f4").tobytes())
+        if self._projection is not None:
+            found.update(self._projection.digest.encode())
         return found.hexdigest()
 
     def __len__(self) -> int:
         return self.n_words
 
     def __repr__(self) -> str:
-        return f"Codebook({self.n_words} words of {self.n_dims}, scale {self.scale:g})"
+        return f"Codebook({self.n_words} words of {self._dims()}, scale {self.scale:g})"
+
+    def _dims(self) -> str:
+        """Return the dimensions of words as a text, with those that they are projected from."""
+        known = self._projection
+        return f"{self.n_dims}" + (f" projected from {len(known.mean)}" if known else "")
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table, and glyphs of the first words of SIFT."""
@@ -200,8 +242,8 @@ class Codebook:
         about = self._description or {}
         made_by = about.get("name") or about.get("feature", "unknown")
         chosen = self._provenance.get("selected_by", "no method")
-        row = (self.n_words, self.n_dims, format_bytes(self._words.nbytes), made_by, chosen)
-        shown = self._words[:N_GLYPHS] / np.float64(self._scale)
+        row = (self.n_words, self._dims(), format_bytes(self._words.nbytes), made_by, chosen)
+        shown = self.unprojected_words[:N_GLYPHS] / np.float64(self._scale)
         drawn = sift_strokes(shown) if self.is_sift else []
         stroke = "M{:.1f} {:.1f}L{:.1f} {:.1f}"
         lines = ["".join(stroke.format(*s.flat) for s in word) for word in drawn]
@@ -264,7 +306,14 @@ class Codebook:
         """Return the codebook with a description, unless it has one."""
         if self._description is not None or description is None:
             return self
-        return self._replace(description=description)
+        return self._replace(description=description).with_projection(self._projection)
+
+    def with_projection(self, projection: Projection | None) -> Codebook:
+        """Return the codebook of words that were learned from bags projected by this."""
+        if projection is None:
+            return self
+        about = {k: v for k, v in (self._description or {}).items() if k != PROJECTED}
+        return self._replace(description=about or None, projection=projection)
 
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more entries of provenance."""
@@ -306,23 +355,55 @@ class Codebook:
         """Return the column name of each word, such as ``word0042``, stable through pruning."""
         return np.array([f"word{i:04d}" for i in self._ids.tolist()], dtype=object)
 
+    def project(self, bags: Bags) -> Bags:
+        """Return the bags in the space of the words, or raise when they do not match.
+
+        Without a projection, or where the bags are projected by it already, these are the bags.
+        """
+        known = self._projection
+        if known is None or self._is_projected(bags):
+            self.words_for(bags)
+            return bags
+        self._match(bags, len(known.mean), self._description)
+        return bags.projected(known)
+
     def words_for(self, bags: Bags) -> NDArray[np.float32]:
-        """Return the words in the units of ``bags``, or raise when the bags do not match."""
-        if bags.n_dims != self.n_dims and bags.n_descriptors:
+        """Return the words in the units of ``bags``, or raise when the bags do not match.
+
+        Bags for a codebook with a projection must be projected before (see ``project``).
+        """
+        about = self.bags_description
+        if self._projection is not None and not self._is_projected(bags):
             raise MismatchError(
-                f"the codebook has words of {self.n_dims} dimensions, the bags descriptors of "
+                "the codebook has a projection, and the bags are not projected by it. Pass them "
+                "through codebook.project(bags)."
+            )
+        if self._description is None or set(bags.description or {}) == {PROJECTED}:
+            about = None
+        self._match(bags, self.n_dims, about)
+        if bags.scale == self._scale:
+            return self._words
+        return self._words * np.float32(bags.scale / self._scale)
+
+    def _is_projected(self, bags: Bags) -> bool:
+        known = self._projection
+        return known is not None and (bags.description or {}).get(PROJECTED) == known.digest
+
+    def _match(self, bags: Bags, n_dims: int, ours: dict[str, Any] | None) -> None:
+        """Raise where bags of ``n_dims`` and this description do not match."""
+        if bags.n_dims != n_dims and bags.n_descriptors:
+            raise MismatchError(
+                f"the codebook has words of {self._dims()} dimensions, the bags descriptors of "
                 f"{bags.n_dims}. Train a codebook on these descriptors."
             )
-        ours, theirs = self._description, bags.description
+        theirs = bags.description
         if ours is not None and theirs is not None and ours != theirs:
             raise MismatchError(
                 f"the codebook was trained on descriptors {canonical_json(ours)}, the bags hold "
                 f"{canonical_json(theirs)}. Extract "
                 "the images with the codebook's parameters, or train a codebook on these bags."
             )
-        if bags.scale == self._scale:
-            return self._words
-        if self.scale_is_unknown:
+        if bags.scale != self._scale and self.scale_is_unknown:
             longest = float(np.sqrt(np.square(self._words, dtype=np.float64).sum(axis=1).max()))
             raise MismatchError(
                 f"the bags have scale {bags.scale:g}, and the codebook's is unknown: its file does "
@@ -330,7 +411,6 @@ class Codebook:
                 f"scale={bags.scale:g} if it was trained on such descriptors, or with its own: "
                 "`bowsaw convert --scale`."
             )
-        return self._words * np.float32(bags.scale / self._scale)
 
 
 def as_codebook(codebook: Codebook | ArrayLike) -> Codebook:

@@ -101,11 +101,11 @@ class CodebookDisplay:
     def plot(self, ax: Any = None, *, n_words: int = 100) -> Self:
         """Draw into these axes, or into those of a new figure."""
         book = self.codebook
-        words = book.words[: check_int(n_words, "n_words", 1)] / np.float64(book.scale)
+        words = book.unprojected_words[: check_int(n_words, "n_words", 1)] / np.float64(book.scale)
         self.ax_ = axes = _axes(ax)
         self.figure_ = axes.figure
         n_columns = math.ceil(math.sqrt(len(words)))
-        side = SIDE if book.is_sift else math.ceil(math.sqrt(book.n_dims))
+        side = SIDE if book.is_sift else math.ceil(math.sqrt(words.shape[1]))
         step = side + max(1, side // 3)
         width, height = step * n_columns, step * math.ceil(len(words) / n_columns)
         corners = [(step * (i % n_columns), step * (i // n_columns)) for i in range(len(words))]

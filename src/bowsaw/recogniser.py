@@ -1,6 +1,7 @@
 """From a folder of images to a small recogniser, with an estimate of its accuracy.
 
-**The procedure.** Describe the images, learn a full codebook by k-means, choose ``n_kept`` words by
+**The procedure.** Describe the images, learn a full codebook by k-means (with ``n_components`` in
+the space of so many principal directions), choose ``n_kept`` words by
 the labels, train a linear classifier on the histograms of those words.
 
 **The estimate.** Words and classifier have seen the images that they are learned from, so none of
@@ -72,6 +73,7 @@ from bowsaw.formatting import format_bytes, format_count, format_signed
 from bowsaw.images.folder import ImageFolder, check_output
 from bowsaw.markup import tag
 from bowsaw.parallel import ordered_map
+from bowsaw.projection import Projection
 from bowsaw.report.page import Section, write_page
 from bowsaw.report.recogniser_page import write_recogniser_page
 from bowsaw.store import Store, extract
@@ -330,6 +332,7 @@ def shrink(
     max_loss: float | None = None,
     folder: str | os.PathLike[str] | None = None,
     n_words: int | None = None,
+    n_components: int | None = None,
     method: str = "refinement",
     n_folds: int | None = None,
     coding: Literal["hard", "soft"] = "hard",
@@ -364,6 +367,9 @@ def shrink(
         keep nothing on disk.
     n_words : int, optional
         Words of the full codebook; by default 1000, or fewer for few images.
+    n_components : int, optional
+        Project descriptors to so many principal directions, and learn the words there, as in
+        :class:`bowsaw.KMeansCodebook`; by default they are not projected.
     method : str, default="refinement"
         How words are chosen: a method of :func:`bowsaw.compare` whose words code alone.
     n_folds : int, optional
@@ -410,6 +416,10 @@ def shrink(
         images if isinstance(images, ImageFolder) else ImageFolder(images),
         limit=_limit(n_kept, max_bytes, max_loss),
         n_words=None if n_words is None else check_int(n_words, "n_words", 2),
+        kmeans={
+            "sample": SAMPLE,
+            "n_components": None if n_components is None else int(n_components),
+        },
         method=check_choice(method, "method", ALONE),
         n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 2),
         coding={"coding": coding, "sharpness": sharpness, "perplexity": perplexity},
@@ -450,6 +460,7 @@ class _Task(NamedTuple):
     images: ImageFolder
     limit: tuple[str, int | float]
     n_words: int | None
+    kmeans: dict[str, Any]
     method: str
     n_folds: int | None
     coding: dict[str, Any]
@@ -467,6 +478,8 @@ class _Task(NamedTuple):
         images, work = self.images, folder / "work"
         self.descriptor.validate()
         # A wrong parameter is reported now, not after minutes of work.
+        if (n := self.kmeans["n_components"]) is not None:
+            check_int(n, "n_components", 1, self.descriptor.n_dims)
         BagOfWords([[0.0]], **self.coding).transform([])
         _check_classes(np.bincount(images.y), images.classes, "files")
         check_output(folder, images.root, "recogniser", SUMMARY, "work/progress.partial")
@@ -538,6 +551,7 @@ class _Task(NamedTuple):
             "method": [self.method, settings(METHODS[self.method].estimator)],
             "folds": self.n_folds,
             **self.coding,
+            "n_components": self.kmeans["n_components"],
             "seed": self.seed,
             "version": __version__,
         }
@@ -578,7 +592,7 @@ class _Task(NamedTuple):
             n_words=n_words,
             n_splits=n_measured,
             seed=self.seed,
-            kmeans={"sample": SAMPLE},
+            kmeans=self.kmeans,
             n_jobs=self.n_jobs,
             n_workers=self.n_workers,
             overwrite=overwrite,
@@ -602,11 +616,13 @@ class _Task(NamedTuple):
 
         def n_bytes(n: int) -> int:
             # The longest texts that the file may hold: it names the ids and the sharpness.
+            n_in, n_out = store.bags.n_dims, self.kmeans["n_components"]
             book = Codebook(
-                np.ones((n, store.bags.n_dims)),
+                np.ones((n, n_out or n_in)),
                 ids=np.arange(n_words - n, n_words),
                 scale=store.scale,
                 description=store.description,
+                projection=n_out and Projection(np.ones(n_in), np.ones((n_in, n_out)), store.scale),
             )
             machines = 1 if len(store.classes) == 2 else len(store.classes)
             model = LinearModel(
@@ -636,11 +652,12 @@ class _Task(NamedTuple):
     ) -> tuple[Codebook, LinearModel]:
         """Learn words and classifier from all images."""
         full = _saved(work / "codebook.safetensors")
-        if full is None or full.provenance.get("store") != store.digest or full.n_words != n_words:
+        made = {"store": store.digest, "n_words": n_words, "seed": self.seed, **self.kmeans}
+        if full is None or any(full.provenance.get(name) != made[name] for name in made):
             partial = work / "codebook.partial"
             trainer = KMeansCodebook(
                 n_words,
-                sample=SAMPLE,
+                **self.kmeans,
                 random_state=self.seed,
                 checkpoint=partial,
                 n_jobs=self.n_jobs,

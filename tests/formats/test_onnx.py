@@ -164,14 +164,21 @@ def test_images_are_reduced_as_defined(path):
 
 
 @pytest.mark.parametrize(
-    ("coding", "dtype"), [("hard", "uint8"), ("soft", "uint8"), ("soft", "float32")]
+    ("coding", "dtype", "projected"),
+    [("hard", "uint8", False), ("soft", "uint8", True), ("soft", "float32", False)],
 )
-def test_a_batch_of_images_gets_the_classes_of_python(path, scenes, book, coding, dtype):
+def test_a_batch_of_images_gets_the_classes_of_python(path, scenes, book, coding, dtype, projected):
     sift = bs.DenseSift(max_side=None, dtype=dtype)
     folder = bs.ImageFolder(scenes)
     images = [sift.load(folder.paths[i]).grey[:48, :60] for i in range(0, len(folder), 30)]
     scale = sift.scale / 512
     words = bs.Codebook(book.words * scale, scale=sift.scale, description=sift.description())
+    if projected:
+        projection = bs.Projection.pca([words.words], 9, scale=sift.scale)
+        moved = projection.apply(words.words)
+        words = bs.Codebook(
+            moved, scale=sift.scale, description=words.description, projection=projection
+        )
     coder = bs.BagOfWords(words, coding=coding)
     X = coder.transform(sift.transform(images))
     model = LinearModel.of(LinearSVC().fit(X, np.arange(len(X)) % 3), coder)

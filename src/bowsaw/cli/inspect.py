@@ -96,6 +96,7 @@ def _codebook(path: Path) -> dict[str, Any]:
         "path": str(path),
         "n_bytes": book.words.nbytes,
         "first_id": int(book.ids.min()),
+        "n_dims_in": None if book.projection is None else len(book.projection.mean),
         "last_id": int(book.ids.max()),
         "scale": None if book.scale_is_unknown else book.scale,
         "n_trained_on": None if book.trained_on is None else len(book.trained_on),
@@ -143,7 +144,7 @@ _TEXTS = {
         "bowsaw": "{bowsaw_version}",
     },
     "codebook": {
-        "words": "{n_words:,} of {n_dims} dimensions ({size}, scale {unit})",
+        "words": "{n_words:,} of {n_dims} dimensions{projected} ({size}, scale {unit})",
         "word ids": "{first_id} to {last_id}",
         "distance": "{metric}",
         "trained on": "{seen} images",
@@ -199,7 +200,8 @@ def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     elif facts["kind"] == "codebook":
         seen, pruned = facts["n_trained_on"], provenance.get("pruned")
         unit = ", scale unknown" if facts["scale"] is None else ""
-        lines["words"] = f"{facts['n_words']:,} of {facts['n_dims']} dimensions ({size}{unit})"
+        dims = f"{facts['n_dims']} dimensions{_projected(facts)}"
+        lines["words"] = f"{facts['n_words']:,} of {dims} ({size}{unit})"
         lines["learned from"] = "unknown images" if seen is None else format_count(seen, "image")
         if isinstance(provenance.get("split"), dict):
             lines["split"] = _split(provenance["split"])
@@ -229,6 +231,11 @@ def _short_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return list(lines.items())
 
 
+def _projected(facts: dict[str, Any]) -> str:
+    n_dims = facts.get("n_dims_in")
+    return "" if n_dims is None else f" projected from {n_dims}"
+
+
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
     return f"{len(names):,}: {', '.join(names[:_MAX_LISTED])}{more}"
@@ -248,6 +255,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         "seen": "unknown" if seen is None else f"{seen:,}",
         "sharp": "" if sharpness is None else f" of sharpness {sharpness:.4g}",
         "mapped": CALLED.get(facts.get("mapping", ""), ""),
+        "projected": _projected(facts),
         "made_with": _text(facts.get("description") or "unknown"),
         "origin": _text(facts.get("provenance") or "unknown"),
     }

@@ -375,7 +375,7 @@ def coder_of(book: Codebook, store: Store, options: argparse.Namespace, **more: 
     """Return the coder that the options name; refuse what does not fit before the work begins."""
     coder = BagOfWords(book, random_state=0, n_jobs=options.jobs, **coding_of(options), **more)
     coder.transform(store.bags[:0])
-    book.words_for(store.bags)
+    book.project(store.bags)
     return coder
 
 

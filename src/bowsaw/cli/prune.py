@@ -282,7 +282,7 @@ def _read_task(command: Command) -> _Task:
             f"--keep must be from 1 to {book.n_words} (the words of {options.codebook}); got "
             f"{options.keep}. Ask for fewer words, or train a larger codebook."
         )
-    book.words_for(store.bags)
+    book.project(store.bags)
     part = opt.part_of(command, store, "codebook" if options.method == KMEANS else "train")
     if part.name != "all":
         opt.check_split(book, store, options)
@@ -333,6 +333,8 @@ def _words_within(limit: int, book: Codebook, bags: Bags) -> int:
     per_word = 4 * book.n_dims + 8
     seen = book.learned_from(bags).trained_on
     known = len(canonical_json([book.description, book.provenance]))
+    if book.projection is not None:
+        known += book.projection.mean.nbytes + book.projection.matrix.nbytes
     fixed = _RESERVED + known + (0 if seen is None else seen.nbytes)
     if limit < fixed + per_word:
         raise ParameterError(

@@ -29,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add(limit, "--max-bytes", opt.n_bytes, text, metavar="SIZE")
     text = "keep the fewest words that lose at most X of accuracy (0.02), standard error included"
     opt.add(limit, "--max-loss", opt.fraction, text, metavar="X")
+    text = "project descriptors to N principal directions: a smaller and quicker recogniser"
+    opt.add(parser, "--components", opt.int_from(1), text)
     opt.add_coding(parser, "the images that it learns from")
     advanced = opt.advanced(parser)
     text = "words of the full codebook (default: 1000, fewer for few images)"
@@ -62,6 +64,7 @@ def run(command: Command) -> None:
             max_loss=options.max_loss,
             folder=folder,
             n_words=options.words,
+            n_components=options.components,
             method=options.method,
             n_folds=options.folds,
             descriptor=dense_sift_of(options),

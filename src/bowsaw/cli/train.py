@@ -20,6 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     opt.add_files(parser, "store", output="the codebook to write (.safetensors)")
     words = ("--words", "n_words", opt.int_from(1), "words of the full codebook")
     opt.add_from(parser, KMeansCodebook, words)
+    text = "project descriptors to N principal directions, and learn the words there"
+    opt.add(parser, "--components", opt.int_from(1), text)
     opt.add_overwrite(parser)
     opt.add_jobs(parser, KMeansCodebook, scheduler=True)
     text = "stop when an iteration improves the fit by less than this fraction; larger is quicker"
@@ -49,6 +51,7 @@ def run(command: Command) -> None:
     begin = time.perf_counter()
     trained = KMeansCodebook(
         **{name: getattr(options, name) for name in ("n_words", "max_iter", "tol", "sample")},
+        n_components=options.components,
         random_state=seed,
         n_jobs=options.jobs,
         parallel=options.scheduler,

@@ -38,14 +38,16 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
 from bowsaw.checkpoint import Checkpoint, estimator_settings
-from bowsaw.clustering.rounds import LocalRows, RemoteRows, draw_numbers
+from bowsaw.clustering.rounds import PART_ROWS, LocalRows, RemoteRows, draw_numbers
 from bowsaw.clustering.seeding import kmeans_plus_plus
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
 from bowsaw.parallel import single_threaded_blas
 from bowsaw.parallel.dask import Cluster, OnCluster, connected
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
+from bowsaw.projection import Projection
 from bowsaw.random_streams import seed_from, stream
+from bowsaw.store.shards import rows_at
 from bowsaw.validation import check_int, check_real
 
 
@@ -63,6 +65,9 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
     ----------
     n_words : int, default=1000
         Number of words.
+    n_components : int or None, default=None
+        Project descriptors to so many principal directions, and learn words there: the codebook
+        has a ``projection``. None leaves descriptors as they are.
     max_iter : int, default=25
         Maximum number of rounds.
     tol : float, default=1e-4
@@ -113,6 +118,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         self,
         n_words: int = 1000,
         *,
+        n_components: int | None = None,
         max_iter: int = 25,
         tol: float = 1e-4,
         sample: int | None = None,
@@ -124,6 +130,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         verbose: bool | int = False,
     ) -> None:
         self.n_words = n_words
+        self.n_components = n_components
         self.max_iter = max_iter
         self.tol = tol
         self.sample = sample
@@ -153,6 +160,8 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
 
     def _learn(self, bags: Bags, task: Task) -> None:
         seed = seed_from(self.random_state)
+        given, projection = bags, self._projection(bags, seed)
+        bags = bags if projection is None else bags.projected(projection)
         with (
             connected(self.parallel) as cluster,
             single_threaded_blas(),
@@ -164,7 +173,7 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
                     f"n_words must be at most the number of distinct descriptors ({n_distinct}); "
                     f"got {self.n_words}. Use more images or ask for fewer words."
                 )
-            saved = Checkpoint(self.checkpoint, self._fingerprint(bags, seed))
+            saved = Checkpoint(self.checkpoint, self._fingerprint(given, seed))
             show = bool(self.verbose) and not task.observed
             with Progress("k-means", self.max_iter, show=show) as bar:
                 words, objectives, counts = self._lloyd(data, bags.scale, seed, saved, bar, task)
@@ -175,9 +184,10 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         self.codebook_ = Codebook(
             words,
             scale=bags.scale,
-            description=bags.description,
+            description=given.description,
             provenance=self._provenance(bags, data.n_descriptors, seed),
             trained_on=bags.digests,
+            projection=projection,
         )
 
     def transform(self, X: Bags | Iterable[ArrayLike]) -> Bags:
@@ -218,13 +228,26 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
             if saved.due:
                 saved.save({"objectives": objectives}, {"words": words})
 
+    def _projection(self, bags: Bags, seed: int) -> Projection | None:
+        """Learn the projection from the descriptors that the words are learned from."""
+        if self.n_components is None or not bags.n_descriptors:
+            return None
+        chosen = self._chosen(bags, seed)
+        rows = bags if chosen is None else Bags(rows_at(bags, chosen))
+        blocks = (rows.read(*limits, rows.dtype) for limits in rows.blocks(PART_ROWS))
+        how: Any = {"scale": bags.scale, "n_jobs": self.n_jobs}
+        return Projection.pca(blocks, int(self.n_components), **how)
+
+    def _chosen(self, bags: Bags, seed: int) -> NDArray[np.int64] | None:
+        """Return the rows of the sample, rising; None for all."""
+        if self.sample is None or self.sample >= bags.n_descriptors:
+            return None
+        return draw_numbers(bags.n_descriptors, int(self.sample), stream(seed, "kmeans", "sample"))
+
     def _training_rows(
         self, bags: Bags, seed: int, cluster: Cluster | None
     ) -> LocalRows | RemoteRows:
-        chosen = None
-        if self.sample is not None and self.sample < bags.n_descriptors:
-            rng = stream(seed, "kmeans", "sample")
-            chosen = draw_numbers(bags.n_descriptors, int(self.sample), rng)
+        chosen = self._chosen(bags, seed)
         if cluster is None:
             return LocalRows(bags, self.n_jobs, chosen)
         return RemoteRows(bags, cluster, chosen)
@@ -248,6 +271,8 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
     def _validate(self) -> None:
         for name in ("n_words", "max_iter", "init_sample"):
             check_int(getattr(self, name), name, 1)
+        if self.n_components is not None:
+            check_int(self.n_components, "n_components", 1)
         if self.sample is not None:
             remedy = "It must be at least n_words, or None for every descriptor."
             check_int(self.sample, "sample", int(self.n_words), remedy=remedy)
@@ -260,9 +285,11 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         return {**settings, "seed": seed, "bags": bags.digest(), "version": __version__}
 
     def _provenance(self, bags: Bags, n_descriptors: int, seed: int) -> dict[str, Any]:
+        parts = {} if self.n_components is None else {"n_components": int(self.n_components)}
         return {
             "method": "k-means",
             "n_words": int(self.n_words),
+            **parts,
             "max_iter": int(self.max_iter),
             "tol": float(self.tol),
             "sample": None if self.sample is None else int(self.sample),

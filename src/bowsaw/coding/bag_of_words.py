@@ -130,6 +130,8 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         bags = as_bags(X)
         with fit_task(self, int(learns(self.codebook)), X=bags, y=y) as task:
             self.codebook_ = words_from(self.codebook, bags, y, task)
+            self.n_features_in_, self.n_features_out_ = bags.n_dims, self.codebook_.n_words
+            bags = self.codebook_.project(bags)
             words = self.codebook_.words_for(bags)
             if self.coding == "soft" and self.perplexity is not None:
                 seed = seed_from(self.random_state)
@@ -138,7 +140,6 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
                 self.sharpness_ = self._best_sharpness(bags, words, y)
             elif self.sharpness != "auto":
                 self.sharpness_ = float(self.sharpness)
-            self.n_features_in_, self.n_features_out_ = bags.n_dims, self.codebook_.n_words
         return self
 
     def transform(self, X: Bags | Iterable[ArrayLike]) -> NDArray[np.float32]:
@@ -170,7 +171,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
             )
         if not len(bags):
             return out
-        coder = self._coder(bags)
+        bags, coder = self._coder(bags)
         _warn_of_empty(bags)
         return self._code(bags, coder, out, bool(self.verbose))
 
@@ -187,7 +188,7 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
         [(0, [[1.0, 0.0]])]
         """
         self._validate()
-        coder = self._coder(bags)
+        bags, coder = self._coder(bags)
         _warn_of_empty(bags)
         with connected(self.parallel) as cluster:
             if cluster is not None:
@@ -196,9 +197,11 @@ class BagOfWords(OnCluster, CallbackSupport, TransformerMixin, BaseEstimator):
             for start in range(0, len(bags), CHUNK_BAGS):
                 yield start, coder.code(bags[start : start + CHUNK_BAGS], n_jobs=self.n_jobs)
 
-    def _coder(self, bags: Bags) -> Coder:
+    def _coder(self, bags: Bags) -> tuple[Bags, Coder]:
+        """Return the bags in the space of the words, and what codes them."""
+        bags = self.words_in_use().project(bags)
         words = self.words_in_use().words_for(bags)
-        return Coder(words, None if self.coding == "hard" else self.sharpness_in_use())
+        return bags, Coder(words, None if self.coding == "hard" else self.sharpness_in_use())
 
     def _code(self, bags: Bags, coder: Coder, out: Float32, verbose: bool = False) -> Float32:
         """Write the histograms to ``out``, by threads or by the workers of a cluster."""

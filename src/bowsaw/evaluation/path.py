@@ -413,7 +413,7 @@ class PruningPath(Selector):
         n_parts = 1 + learns(self.codebook) + bool(estimate)
         with fit_task(self, n_parts, X=bags, y=y) as task:
             book = words_from(self.codebook, bags, y, task)
-            book.words_for(bags)
+            book.project(bags)
             if estimate:
                 check_not_selected_by(book, bags)
             sizes = check_sizes(self.sizes, book.n_words)

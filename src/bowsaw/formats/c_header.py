@@ -121,6 +121,8 @@ def write_c_header(
         )
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
+    if book.projection is not None:
+        raise ParameterError("a C header cannot hold the codebook's projection. Export as .onnx.")
     parts = [
         _head(bow, book, words, descriptors, model),
         _words(book, words, descriptors),

@@ -4,7 +4,8 @@ Both are read by ``bowsaw.checkpoint``: NumPy parses the header, and the shape m
 that follow before anything is allocated. Object arrays, which are pickles, are refused.
 
 Our ``.npz`` holds ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, where
-known ``trained_on`` uint64 ``(n_images,)``, and ``metadata``, JSON text with ``format``
+known ``trained_on`` uint64 ``(n_images,)``, ``projection_mean`` and ``projection_matrix`` float32
+where there is a projection, and ``metadata``, JSON text with ``format``
 ("bowsaw-codebook"), ``format_version``, ``scale``, ``metric``, ``description``, ``provenance``.
 Equal codebooks give equal bytes. In any other ``.npz`` the words are a matrix.
 """

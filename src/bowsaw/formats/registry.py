@@ -195,7 +195,7 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
     """Write a codebook, atomically, in the format that the suffix selects.
 
     ``.safetensors`` and ``.npz`` keep everything; files for other tools keep the words in their
-    stored units and order.
+    stored units and order, and are refused for a codebook with a projection.
 
     Parameters
     ----------
@@ -215,7 +215,13 @@ def save(codebook: Codebook, path: str | PathLike[str]) -> None:
     >>> bs.load(file).ids.tolist()
     [7, 2]
     """
-    writer_of(path)(codebook, path)
+    writer = writer_of(path)
+    if codebook.projection is not None and _suffix(fspath(path)) not in COMPLETE:
+        raise ParameterError(
+            f"{fspath(path)} would lose the codebook's projection, without which its words are of "
+            f"no use. Save as {' or '.join(COMPLETE)}."
+        )
+    writer(codebook, path)
 
 
 def writer_of(path: str | PathLike[str]) -> Writer:

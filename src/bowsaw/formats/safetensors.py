@@ -1,7 +1,8 @@
 """Codebooks as safetensors files: the project's own format.
 
 Tensors: ``words`` float32 ``(n_words, n_dims)``, ``ids`` int64 ``(n_words,)``, and where known
-``trained_on`` uint64 ``(n_images,)``, the digests of the training images. Metadata, all text:
+``trained_on`` uint64 ``(n_images,)``, the digests of the training images, and with a projection
+``projection_mean`` and ``projection_matrix``, float32. Metadata, all text:
 ``format`` ("bowsaw-codebook"), ``format_version`` ("1"), ``scale``, ``metric``, as JSON
 ``description`` (what made the descriptors) and ``provenance`` (how the words were made), and
 ``digest``, the SHA-256 of all the rest, since safetensors itself has no checksum.
@@ -25,10 +26,14 @@ from bowsaw.checkpoint import tensors_bytes, tensors_digest, write_tensors
 from bowsaw.codebook import Codebook
 from bowsaw.errors import BowsawError, FormatError
 from bowsaw.formats.reader import Axes, Matrices, UnsupportedError, printable
+from bowsaw.projection import Projection
 from bowsaw.validation import canonical_json
 
 FORMAT = "bowsaw-codebook"
 VERSION = "1"
+
+_MAP = "projection_"
+_PROJECTION = {"projection_mean", "projection_matrix"}
 
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -120,6 +125,8 @@ def codebook_arrays(codebook: Codebook) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"words": codebook.words, "ids": codebook.ids}
     if codebook.trained_on is not None:
         arrays["trained_on"] = codebook.trained_on
+    if codebook.projection is not None:
+        arrays |= {n: getattr(codebook.projection, n.removeprefix(_MAP)) for n in _PROJECTION}
     return arrays
 
 
@@ -132,7 +139,8 @@ def check_version(version: object, arrays: Collection[str], refused: Collection[
             "Install the version that wrote it.",
         )
     names = {*arrays, *refused}
-    if refused or not {"words", "ids"} <= names <= {"words", "ids", "trained_on"}:
+    known = {"words", "ids", "trained_on"} | (_PROJECTION if names & _PROJECTION else set())
+    if refused or not known - {"trained_on"} <= names <= known:
         raise FormatError(f"it holds the arrays {printable(sorted(names))}: it is damaged")
 
 
@@ -144,7 +152,10 @@ def codebook_of(arrays: Mapping[str, NDArray[Any]], **fields: Any) -> Codebook:
     try:
         # A description with NaN or infinity could not be written again.
         canonical_json(fields["description"])
-        ids, trained_on = arrays["ids"], arrays.get("trained_on")
-        return Codebook(arrays["words"], ids, trained_on=trained_on, **fields)
+        ids, fields["trained_on"] = arrays["ids"], arrays.get("trained_on")
+        if arrays.keys() >= _PROJECTION:
+            parts = {n.removeprefix(_MAP): arrays[n] for n in _PROJECTION}
+            fields["projection"] = Projection(**parts, scale=fields["scale"])
+        return Codebook(arrays["words"], ids, **fields)
     except (BowsawError, TypeError, ValueError) as error:
         raise FormatError(f"it is a damaged codebook ({printable(error, 200)})") from error

@@ -254,7 +254,7 @@ def gaussian_samples(
         if start != word * n_samples:
             values[start:stop] = values[word * n_samples :][: stop - start]
     found = values[: offsets[-1]]
-    return Bags(found, offsets, scale=codebook.scale, description=codebook.description)
+    return Bags(found, offsets, scale=codebook.scale, description=codebook.bags_description)
 
 
 def empirical_samples(

@@ -146,8 +146,7 @@ class Survey:
             )
         if not bags.n_descriptors:
             raise DataError("a survey needs bags with descriptors; all are empty.")
-        codebook.words_for(bags)
-        self._book, self._bags, self.seed = codebook, bags, seed
+        self._book, self._bags, self.seed = codebook, codebook.project(bags), seed
         self.kept, self.n_bags = codebook.ids[positions], len(bags)
         self.coding, self.sharpness = coding, sharpness
         self.n_moves, self.sample = n_moves, sample

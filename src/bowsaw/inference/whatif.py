@@ -136,7 +136,9 @@ def whatif(
     options = check_transfer(coding, transfer, **options)
     make: Any = _STATES[coding][transfer]
     book = as_codebook(codebook)
-    corpus = None if bags is None else as_bags(bags)
+    corpus = None if bags is None else book.project(as_bags(bags))
+    if options.get("learn_from") is not None:
+        options["learn_from"] = book.project(as_bags(options["learn_from"]))
     if issubclass(make, TransferState):
         if histograms is None:
             if corpus is None:

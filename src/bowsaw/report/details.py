@@ -76,7 +76,8 @@ class Samples(NamedTuple):
 
     def codes(self, book: Codebook) -> NDArray[np.int64]:
         """Return the position of the nearest word of each descriptor."""
-        return nearest_words(self.bags, book.words_for(self.bags)).astype(np.int64)
+        bags = book.project(self.bags)
+        return nearest_words(bags, book.words_for(bags)).astype(np.int64)
 
 
 def page_details(folder: Path, run: Run) -> list[Line]:
@@ -263,7 +264,7 @@ def words_line(
     return {
         "kind": "words",
         **key,
-        "n_dims": small.n_dims,
+        "n_dims": small.unprojected_words.shape[1],
         "ids": small.ids.tolist(),
         "values": _base64(_bytes(small, full).tobytes()),
         "moved": not np.array_equal(small.words, full.words[kept]),
@@ -281,7 +282,7 @@ def codebook_line(key: Line, samples: Samples, full: Codebook, lines: Sequence[L
     return {
         "kind": "codebook",
         **key,
-        "n_dims": full.n_dims,
+        "n_dims": full.unprojected_words.shape[1],
         "ids": full.ids.tolist(),
         "values": _base64(_bytes(full, full).tobytes()),
         "patches": patches(samples, named),
@@ -340,8 +341,9 @@ def patches(samples: Samples, book: Codebook) -> dict[str, Any] | None:
     images = [i for i, grey in enumerate(samples.pixels) if grey is not None and usable[i]]
     if not images:
         return None
-    words = book.words_for(samples.bags)
-    found = [pairwise_distances_argmin_min(words, samples.bags[i].astype("f4")) for i in images]
+    bags = book.project(samples.bags)
+    words = book.words_for(bags)
+    found = [pairwise_distances_argmin_min(words, bags[i].astype("f4")) for i in images]
     best = np.argsort([distance for _, distance in found], axis=0, kind="stable")
     side = 2 if len(images) >= 4 else 1
     cell, columns = TILE // side, math.isqrt(book.n_words - 1) + 1
@@ -382,8 +384,9 @@ def _bytes(book: Codebook, full: Codebook) -> NDArray[np.uint8]:
     """Return words as bytes that compare with those of ``full``."""
     low, high = 0.0, LARGEST
     if not full.is_sift:
-        low, high = min(0.0, full.words.min() / full.scale), full.words.max() / full.scale
-    values = (book.words / np.float64(book.scale) - low) / ((high - low) or 1.0)
+        shown = full.unprojected_words / full.scale
+        low, high = min(0.0, shown.min()), shown.max()
+    values = (book.unprojected_words / np.float64(book.scale) - low) / ((high - low) or 1.0)
     return np.clip(np.rint(255 * values), 0, 255).astype(np.uint8)
 
 

@@ -99,6 +99,8 @@ def write_recogniser_page(
         "weights": _base64(model.weights),
         "intercepts": _base64(model.intercepts),
     }
+    if book.projection is not None:
+        data |= {name: _base64(getattr(book.projection, name)) for name in ("mean", "matrix")}
     classes = format_count(len(model.classes), "class", "classes")
     listed = data["classes"][:MOST_LISTED]
     if len(listed) < len(data["classes"]):

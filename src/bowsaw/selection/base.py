@@ -154,13 +154,14 @@ class SharedCodes:
     """
 
     def __init__(self, codebook: Codebook, bags: Bags, max_bytes: int | None = None) -> None:
-        self.codebook, self.bags, self._max_bytes = codebook, bags, max_bytes
+        self.codebook, self._max_bytes = codebook, max_bytes
+        self._given, self.bags = bags, codebook.project(bags)
         self._histograms: dict[tuple[str, float], NDArray[np.float32]] = {}
         self._states: dict[str, HistogramState] = {}
 
     def describes(self, codebook: Codebook, bags: Bags) -> bool:
         """Return whether it holds codes of these words and these bags."""
-        return self.bags is bags and self.codebook == codebook
+        return (bags is self._given or bags is self.bags) and self.codebook == codebook
 
     def histograms(
         self, coding: Coding, sharpness: float, n_jobs: int | None = -1
@@ -284,12 +285,13 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
             check_length(np.asarray(y), len(bags))
         with fit_task(self, self._n_parts + learns(self.codebook), X=bags, y=y) as task:
             book = words_from(self.codebook, bags, y, task)
-            book.words_for(bags)
+            book.project(bags)
             n_kept = check_n_kept(self.n_kept, book.n_words)
-            self._task = task
+            self._task, self.n_features_in_ = task, bags.n_dims
             offered = self.__dict__.get("_shared")
             if offered is None or not offered.describes(book, bags):
                 self._shared = SharedCodes(book, bags)
+            bags = self._shared.bags
             try:
                 with Progress("choosing words", show=self._shows()):
                     selection = self._with_images(self._select(bags, labels, book, n_kept), bags)
@@ -299,7 +301,6 @@ class Selector(CallbackSupport, TransformerMixin, BaseEstimator):
                 del self._shared, self._task
             self.selection_ = selection
             self.codebook_ = selection.codebook
-            self.n_features_in_ = bags.n_dims
             self.n_features_out_ = selection.n_columns
         return self
 

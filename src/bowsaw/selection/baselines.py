@@ -179,8 +179,7 @@ class KMeansAtSize(Selector):
         self.verbose = verbose
 
     def _select(self, bags: Bags, labels: Labels, codebook: Codebook, n_kept: int) -> Selection:
-        images = bags if self.bags is None else as_bags(self.bags)
-        codebook.words_for(images)
+        images = bags if self.bags is None else codebook.project(as_bags(self.bags))
         seed = seed_from(self.random_state)
         names = ("max_iter", "tol", "sample", "init_sample")
         how = {name: getattr(self, name) for name in names}
@@ -188,7 +187,7 @@ class KMeansAtSize(Selector):
         trainer = KMeansCodebook(n_kept, **how, **more)
         with self._task.delegate("k-means", trainer):
             trainer.fit(images)
-        trained = trainer.codebook_
+        trained = trainer.codebook_.with_projection(codebook.projection)
         return Selection(
             method=self.name,
             codes_with="pruned",

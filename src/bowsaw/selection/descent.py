@@ -85,6 +85,7 @@ def refine_words(
     ``stop`` steps. An interrupted call continues from ``checkpoint`` and gives the same words.
     A callback of ``task`` ends it with the words so far; Ctrl-C raises ``Interrupted`` with them.
     """
+    bags = codebook.project(bags)
     n_done = plan.n_steps if stop is None else min(stop, plan.n_steps)
     if n_done == 0:
         return Refined(codebook.learned_from(bags), 0.0, np.empty(0))
@@ -119,7 +120,7 @@ def refine_words(
     book = Codebook(
         words * codebook.scale,
         codebook.ids,
-        **{name: getattr(codebook, name) for name in ("scale", "metric", "description")},
+        **{n: getattr(codebook, n) for n in ("scale", "metric", "description", "projection")},
         provenance={**codebook.provenance, "refined": made},
         trained_on=codebook.trained_on,
     )

@@ -33,6 +33,7 @@ from bowsaw._arrays import AnyArray, Float32, Int64
 from bowsaw.bags import Bags
 from bowsaw.checkpoint import sync_folder, translate_write_errors
 from bowsaw.errors import DataError, StoreError
+from bowsaw.projection import Projection
 
 VALUES, POSITIONS = "shards", "positions"
 SEGMENTS = "segments"
@@ -240,6 +241,7 @@ class ShardRefs:
     n_dims: int
     dtype: str
     scale: float
+    projection: Projection | None = None
 
     @classmethod
     def of(cls, bags: Bags) -> ShardRefs:
@@ -252,7 +254,8 @@ class ShardRefs:
                 "parallel out."
             )
         files = tuple((str(array.filename), len(array)) for array in arrays)
-        return cls(files, shard, start, counts, bags.n_dims, bags.dtype.name, bags.scale)
+        layout = (arrays[0].shape[1], arrays[0].dtype.name)
+        return cls(files, shard, start, counts, *layout, bags.scale, bags.projection)
 
     def landmarks(self) -> dict[Path, int | None]:
         """Return the first and the last file with their sizes, to check that workers see them."""
@@ -295,9 +298,9 @@ class ShardRefs:
         dtype: np.dtype[Any] = np.dtype(self.dtype)
         arrays = [open_rows(Path(path), n, self.n_dims, dtype) for path, n in self.files]
         empty = np.empty((0, self.n_dims), dtype)
-        return Bags.from_pieces(
-            arrays or [empty], self.shard, self.start, self.counts, scale=self.scale
-        )
+        places = (self.shard, self.start, self.counts)
+        bags = Bags.from_pieces(arrays or [empty], *places, scale=self.scale)
+        return bags if self.projection is None else bags.projected(self.projection)
 
 
 def rows_at(bags: Bags, numbers: Int64) -> AnyArray:

@@ -111,6 +111,19 @@ function describe(grey, width, height, model) {
   return { descriptors: out, columns: across.n, rows: down.n, left: across.begin, top: down.begin };
 }
 
+// In single precision and in the order of the dimensions, as in Python.
+function project(descriptors, { mean, matrix, n_dims: D }) {
+  const from = mean.length, n = descriptors.length / from, out = new Float32Array(n * D);
+  const f = Math.fround;
+  for (let p = 0; p < n; p++) {
+    for (let i = 0; i < from; i++) {
+      const value = f(descriptors[p * from + i] - mean[i]);
+      for (let d = 0; d < D; d++) out[p * D + d] += f(value * matrix[i * D + d]);
+    }
+  }
+  return out;
+}
+
 // Squared distances are sums in the order of the dimensions, as in Python; the first word wins ties.
 function code(descriptors, model) {
   const { words, n_words: K, n_dims: D, coding, factor } = model;
@@ -195,7 +208,7 @@ async function recognise(given, model) {
   }
   const found = describe(small.grey, small.width, small.height, model);
   const described = performance.now();
-  const coded = code(found.descriptors, model);
+  const coded = code(model.matrix ? project(found.descriptors, model) : found.descriptors, model);
   const answer = decide(coded, model);
   const end = performance.now();
   const ms = { decoding: decoded - start, describing: described - decoded, coding: end - described };
@@ -206,10 +219,11 @@ let model;
 onmessage = async ({ data: { id, setup, given } }) => {
   if (setup) {
     const bytes = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer;
-    const double = (text) => new Float64Array(bytes(text));
-    model = { ...setup, words: new Float32Array(bytes(setup.words)) };
-    model.weights = double(setup.weights);
-    model.intercepts = double(setup.intercepts);
+    model = { ...setup };
+    for (const name of ["words", "mean", "matrix"]) {
+      if (setup[name]) model[name] = new Float32Array(bytes(setup[name]));
+    }
+    for (const name of ["weights", "intercepts"]) model[name] = new Float64Array(bytes(setup[name]));
     // Once, so that this code is compiled before the first picture comes.
     const noise = Uint8Array.from({ length: 200 * 200 }, (_, i) => (i * i) % 251);
     recognise({ grey: noise, width: 200, height: 200 }, model).catch(() => {});
