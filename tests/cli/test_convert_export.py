@@ -107,8 +107,9 @@ def test_export_is_the_function(bowsaw, made, model, tmp_path, end, sharpness, f
     write(coder, tmp_path / f"b{end}", fitted, **options)
     assert (tmp_path / f"a{end}").read_bytes() == (tmp_path / f"b{end}").read_bytes()
     assert line.startswith(f"a{end}: 12 words of 128 dimensions, ")
-    taken = options.get("descriptors", "float32")
-    assert line.endswith(f"; takes {taken} descriptors of which a norm of 1 is 512")
+    taken = f"{options.get('descriptors', 'float32')} descriptors of which a norm of 1 is 512"
+    from_pixels = end == ".onnx" and not options
+    assert line.endswith(f"; takes {'grey images' if from_pixels else taken}")
     assert ("3 classes" in line) == (sharpness == "model")
     assert ("soft coding of sharpness" in line) == (sharpness is not None)
 
