@@ -9,9 +9,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
-sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))]
-from tests.browser.chromium import apt_commands  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.browser.chromium import apt_commands
 
 PROCESSORS = {
     "aarch64": ("aarch64-linux-gnu-gcc", "qemu-aarch64"),

@@ -90,10 +90,9 @@ def run(command: Command) -> None:
     else:
         more: dict[str, Any] = {} if options.name is None else {"name": options.name}
         more["words"] = options.word_dtype or opt.default(write_c_header, "words")
-        more["descriptors"] = options.descriptors or opt.default(write_c_header, "descriptors")
-        write_c_header(coder, options.output, model, **more)
+        write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
     taken = f"{options.descriptors or 'float32'} descriptors {unit_of(book)}"
-    if suffix != ".h" and options.descriptors is None and sift_of(book) is not None:
+    if options.descriptors is None and sift_of(book) is not None:
         taken = "pictures" if suffix == ".html" else "grey images"
     classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
     command.result(

@@ -1,21 +1,30 @@
-"""Words, coding and classifier as one C99 header, for microcontrollers.
+"""From pixels, or from descriptors, to a class as one C99 header, for small devices.
 
-The header has ``static const`` tables, which stay in flash, and ``static inline`` functions; no
-heap, no runtime. Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft
-coding needs n_words floats of stack, scores n_classes numbers.
+The header has ``static const`` tables, which stay in flash, and ``static inline`` functions; it
+needs ``math.h``, ``stdint.h`` and ``string.h``, no heap and no runtime.
 
-**Equal codes.** ``bowsaw_code`` adds the squared differences in double, in the order of the
-dimensions, and keeps the first of equal words: our definition of the nearest word. The codes equal
-those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and
-two words are equally near to 16 digits. ``#define BOWSAW_REAL float`` before the include is faster
-on a processor without double, and a little less exact. Weights are float32.
+**From pixels.** ``bowsaw_recognise`` takes a grey image with its stride, and memory from the
+caller. It follows the definitions of :mod:`bowsaw.images.decode`, exactly, and of
+:mod:`bowsaw.descriptors.dense_sift`. Lines of pixels pass once: each is reduced when it is needed,
+pooled into the rows of cells that it belongs to (2 with the usual parameters), and 4 rows of cells
+make a row of patches. The memory so depends on ``max_side``, not on the image: 67 kB for 300
+pixels. Sums of fixed length run side by side, so a compiler may vectorise them without reordering.
+
+**Equal codes.** Descriptors are compared with words by products in float32, 32 descriptors at a
+time. Where the lead of the best word may be an error of rounding, at most
+(n_dims + 4) · 2⁻²³ · ‖w‖ · (‖x‖ + ‖w‖), squared differences are added in double, in the order of
+the dimensions, and the first of equal words is kept: our definition of the nearest word. Codes of
+equal descriptors so equal those of Python, unless the compiler fuses products and sums
+(``-ffp-contract=off`` forbids it) and two words are equally near to 16 digits, or there is a
+projection, which is in float32. ``#define BOWSAW_REAL float`` before the include avoids double.
 
 **Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero).
 The largest move of a word, √n_dims · step / 2 at most, is ``BOWSAW_WORD_ERROR``, in unit-norm
 units; a code changes only where the two nearest words differ in distance by less than twice that.
 The step has at most 12 binary digits, so that products are exact in float32 on every compiler.
 Where descriptors are uint8 and the words are within 0 and 255, as those of dense SIFT, uint8 has
-step 1 and all arithmetic is in 32-bit integers.
+step 1, products are in 16 and sums in 32 bits. A projection then has 8 bits per entry and a factor
+per column, and weights of classes have 16 bits.
 
 **Names.** All that a header defines begins with one name, so several fit into one program. Names
 are lower case: two that differ in case would share their macros. C++ reserves two underscores.
