@@ -76,7 +76,7 @@ def write_recogniser_page(
     book = bow.words_in_use()
     sift = sift_of(book)
     if model is None:
-        raise ParameterError("a page shows classes, and there is no classifier. Give one.")
+        raise ParameterError("a page needs a classifier; got none. Give one of 'bowsaw fit'.")
     if sift is None:
         name = (book.description or {}).get("name", "unknown descriptors")
         raise ParameterError(
