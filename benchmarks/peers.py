@@ -347,7 +347,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "path": {"n_images": 20, "n_words": 60, "rounds": 1},
     "bottleneck": {"n_images": 20, "n_words": 60, "repeats": 1},
     "beta_fits": {"n_images": 45, "n_words": 30, "n_sampled": 10, "repeats": 1},
-    "device": {"sizes": (40, 9), "n_images": 3, "n_compiled": 1, "n_train": 40, "repeats": 1},
+    "device": {"sizes": (9,), "n_words": 40, "n_images": 3, "n_train": 40, "repeats": 1},
     "cluster": {"n_pictures": 6, "n_words": 5, "n_rounds": 2, "repeats": 1, "processes": False},
 }
 

@@ -18,7 +18,8 @@ too large. The folds choose it: for the estimate of a fold the others, for the r
 that of the estimate, or slightly better: the folds had fewer images to learn from.
 
 **Files.** ``codebook.safetensors``, ``classifier.safetensors``, ``recogniser.onnx``,
-``index.html`` (the page) and ``summary.json`` are the recogniser. ``work/`` holds the descriptors,
+``index.html`` (the page), ``try.html`` (a page that recognises pictures) and ``summary.json`` are
+the recogniser. ``work/`` holds the descriptors,
 the full codebook and the records of the folds: with it, an interrupted call continues. It may be
 deleted.
 """
@@ -65,7 +66,7 @@ from bowsaw.errors import (
 from bowsaw.evaluation.classifier import HistogramClassifier
 from bowsaw.evaluation.path import choose_size, summarise
 from bowsaw.evaluation.significance import corrected_error
-from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier
+from bowsaw.formats.classifier import LinearModel, load_classifier, save_classifier, sift_of
 from bowsaw.formats.onnx import onnx_bytes, write_onnx
 from bowsaw.formats.registry import load, save
 from bowsaw.formatting import format_bytes, format_count, format_signed
@@ -74,6 +75,7 @@ from bowsaw.markup import tag
 from bowsaw.parallel import ordered_map
 from bowsaw.projection import Projection
 from bowsaw.report.page import Section, write_page
+from bowsaw.report.recogniser_page import write_recogniser_page
 from bowsaw.store import Store, extract
 from bowsaw.validation import (
     Number,
@@ -86,11 +88,12 @@ from bowsaw.validation import (
 )
 
 FORMAT = "bowsaw-recogniser"
-CODEBOOK, CLASSIFIER, ONNX, PAGE, SUMMARY = FILES = (
+CODEBOOK, CLASSIFIER, ONNX, PAGE, TRY, SUMMARY = FILES = (
     "codebook.safetensors",
     "classifier.safetensors",
     "recogniser.onnx",
     "index.html",
+    "try.html",
     "summary.json",
 )
 ALONE = tuple(
@@ -225,20 +228,12 @@ class Recogniser:
     def descriptor(self) -> DenseSift:
         """The descriptor that the words were learned from; others than dense SIFT are refused."""
         book = self.model_.coder(self.codebook_).words_in_use()
-        about = book.description or {}
-        names = ("patch", "step", "max_side", "min_contrast")
-        parameters: Any = {name: about.get(name) for name in names}
-        try:
-            sift = DenseSift(**parameters, dtype="float32" if book.scale == 1 else "uint8")
-            sift.validate()
-            known = sift.description() == about
-        except (ParameterError, TypeError):
-            known = False
-        if not known:
+        sift = sift_of(book)
+        if sift is None:
+            name = (book.description or {}).get("name", "unknown descriptors")
             raise ParameterError(
-                "images are described by dense SIFT, and the codebook was trained on "
-                f"{about.get('name', 'unknown descriptors')}. Describe them in Python, encode "
-                "them with BagOfWords, and use load_classifier."
+                f"images are described by dense SIFT, and the codebook was trained on {name}. "
+                "Describe them in Python, encode them with BagOfWords, and use load_classifier."
             )
         return sift
 
@@ -248,7 +243,10 @@ class Recogniser:
         make_folder(target)
         save(self.codebook_, target / CODEBOOK)
         save_classifier(self.model_, target / CLASSIFIER)
-        write_onnx(self.model_.coder(self.codebook_), target / ONNX, self.model_)
+        coder = self.model_.coder(self.codebook_)
+        write_onnx(coder, target / ONNX, self.model_)
+        if sift_of(coder.words_in_use()) is not None:
+            write_recogniser_page(coder, target / TRY, self.model_, facts=self.facts())
         if self._page is not None:
             with atomic_write(target / PAGE) as file:
                 file.write(self._page)
@@ -527,7 +525,8 @@ class _Task(NamedTuple):
             made = Recogniser(book, model, summary)
             lead = "Words and classifier are learned from all images. In the estimate, images were "
             lead += "tested by recognisers that were learned without them."
-            section = Section("The recogniser", lead, made._repr_html_(), first=True)
+            link = tag("p", tag("a", "Try it with a picture of yours", href=TRY))
+            section = Section("The recogniser", lead, made._repr_html_() + link, first=True)
             page = write_page(
                 work / "run",
                 folder / PAGE,

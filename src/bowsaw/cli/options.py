@@ -446,8 +446,8 @@ _KINDS: dict[str, Callable[[Path], bool]] = {
     "classifier": is_classifier,
     "histogram file": _has_histograms,
     "page": _begins_with(b"<title>bowsaw: "),
-    # The producer of a graph, or the first comment of a header.
-    "export": _begins_with(b"\x12\x06bowsaw", b"written by bowsaw"),
+    # The producer of a graph, the first comment of a header, or the generator of a page.
+    "device file": _begins_with(b"\x12\x06bowsaw", b"written by bowsaw", b'="bowsaw export"'),
 }
 """What commands write, and how a file of that kind is known."""
 

@@ -37,6 +37,7 @@ from bowsaw.checkpoint import begins_as, tensors_digest, write_tensors
 from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import check_sharpness
+from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.errors import BowsawError, DataError, FormatError, MismatchError, ParameterError
 from bowsaw.formats.reader import printable
 from bowsaw.formats.safetensors import tensors_of
@@ -250,6 +251,19 @@ class LinearModel:
             )
         coder = BagOfWords(book, coding=self.coding, n_jobs=n_jobs)
         return coder if self.sharpness is None else coder.set_params(sharpness=self.sharpness)
+
+
+def sift_of(codebook: Codebook) -> DenseSift | None:
+    """Return the dense SIFT that words were learned from; None for other descriptors."""
+    about = codebook.description or {}
+    names = ("patch", "step", "max_side", "min_contrast")
+    parameters: Any = {name: about.get(name) for name in names}
+    try:
+        sift = DenseSift(**parameters, dtype="float32" if codebook.scale == 1 else "uint8")
+        sift.validate()
+        return sift if sift.description() == about else None
+    except (ParameterError, TypeError):
+        return None
 
 
 def unit_of(codebook: Codebook) -> str:

@@ -451,16 +451,18 @@ def _mistakes(view: View, starts: Mapping[str, Entry]) -> Markup | None:
 
 def _fragment(name: str, **values: Content) -> Markup:
     """Return one part of ``sections.html`` with its placeholders filled."""
-    parts = re.split(r"<!-- (\w+) -->\n", _template("sections.html"))
-    return _fill(parts[parts.index(name) + 1], values)
+    parts = re.split(r"<!-- (\w+) -->\n", template("sections.html"))
+    return fill(parts[parts.index(name) + 1], values)
 
 
-def _fill(source: str, values: Mapping[str, Content]) -> Markup:
+def fill(source: str, values: Mapping[str, Content]) -> Markup:
+    """Return a template with its placeholders filled."""
     # In one pass, so that nothing inside a value is taken for a placeholder.
     return Markup(re.sub(r"\{\{(\w+)\}\}", lambda found: text(values[found[1]]), source))
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return the text of a template."""
     return (files("bowsaw.report") / "templates" / name).read_text("utf-8")
 
 
@@ -469,10 +471,10 @@ def _filled(title: str, parts: Iterable[Content], data: Mapping[str, Any]) -> st
     links = re.findall(r'<section id="([\w-]+)" data-link="([^"]+)"', main)
     values = {
         "title": tag("title", f"bowsaw: {title}"),
-        "style": Markup(charts.style_sheet() + _template("page.css")),
+        "style": Markup(charts.style_sheet() + template("page.css")),
         "links": [tag("a", Markup(name), href=f"#{ident}") for ident, name in links],
         "main": main,
         "data": script_json(data),
-        "script": Markup(_template("page.js")),
+        "script": Markup(template("page.js")),
     }
-    return _fill(_template("page.html"), values)
+    return fill(template("page.html"), values)

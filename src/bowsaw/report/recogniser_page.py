@@ -1,0 +1,132 @@
+"""One HTML file that recognises pictures: the recogniser itself, in a browser and without network.
+
+Words, classifier, style and script are inside the file, and its content security policy forbids
+every request, so pictures stay where they are. A worker decodes a picture with the browser's own
+decoder, turns it grey by OpenCV's weights, and takes the steps that :mod:`bowsaw.images.decode` and
+:mod:`bowsaw.descriptors.dense_sift` define. From the same grey pixels it gives Python's class;
+decoders differ, so a JPEG file may have other pixels, by a grey level or two.
+
+**Which patches count.** The score of class c is b_c + Σ_k W_ck s m(h_k) (see
+:mod:`bowsaw.formats.classifier`). Word k has its share h_k = Σ_p a_pk / n from the codes a_pk of
+the n patches, so patch p counts W_ck s m(h_k) · a_pk / (n h_k). Over all patches, these numbers
+add up to the score without its constant.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from bowsaw.checkpoint import atomic_write
+from bowsaw.codebook import Codebook
+from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.errors import ParameterError
+from bowsaw.formats.classifier import as_recogniser, sift_of
+from bowsaw.formatting import format_count
+from bowsaw.markup import Markup, script_json, tag
+from bowsaw.report.charts import style_sheet
+from bowsaw.report.page import fill, template
+
+MOST_LISTED = 30
+"""Classes that are named above the picture."""
+
+
+def write_recogniser_page(
+    coder: BagOfWords | Codebook | ArrayLike,
+    path: str | PathLike[str],
+    classifier: Any,
+    *,
+    title: str = "Which class is it?",
+    facts: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Write a page that recognises pictures in a browser.
+
+    Parameters
+    ----------
+    coder : BagOfWords or Codebook
+        The coding, of words that were learned from dense SIFT. A codebook is coded as the
+        classifier needs.
+    path : path-like
+        The file, usually ``.html``; written atomically.
+    classifier : LinearModel or estimator
+        From `load_classifier`, or a fitted estimator as `save_classifier` takes it.
+    title : str, default="Which class is it?"
+        Heading of the page.
+    facts : iterable of (str, str), default=()
+        What is known about the recogniser, as :meth:`Recogniser.facts` returns it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import bowsaw as bs
+    >>> from bowsaw.report import write_recogniser_page
+    >>> book = bs.Codebook([[0.0] * 128, [9.0] * 128], description=bs.DenseSift().description())
+    >>> model = bs.LinearModel([[-1.0, 1.0]], [0.0], ["cat", "dog"], codebook=book.digest)
+    >>> file = Path(tempfile.mkdtemp()) / "try.html"
+    >>> write_recogniser_page(book, file, model)
+    >>> "default-src 'none'" in file.read_text()
+    True
+    """
+    bow, model = as_recogniser(coder, classifier)
+    book = bow.words_in_use()
+    sift = sift_of(book)
+    if model is None:
+        raise ParameterError("a page needs a classifier; got none. Give one of 'bowsaw fit'.")
+    if sift is None:
+        name = (book.description or {}).get("name", "unknown descriptors")
+        raise ParameterError(
+            f"a page describes pictures by dense SIFT, and the codebook was trained on {name}. "
+            "Export an ONNX graph or a C header, which begin at descriptors."
+        )
+    soft = bow.coding == "soft"
+    data = {
+        **sift.description(),
+        "bytes": sift.dtype == "uint8",
+        "scale": sift.scale,
+        "coding": bow.coding,
+        "factor": min(bow.sharpness_in_use() / book.scale**2, 1e38) if soft else None,
+        "n_words": book.n_words,
+        "n_dims": book.n_dims,
+        "mapping": model.mapping,
+        "mapping_scale": model.scale,
+        "classes": [str(name) for name in model.classes],
+        "words": _base64(book.words),
+        "weights": _base64(model.weights),
+        "intercepts": _base64(model.intercepts),
+    }
+    if book.projection is not None:
+        data |= {name: _base64(getattr(book.projection, name)) for name in ("mean", "matrix")}
+    classes = format_count(len(model.classes), "class", "classes")
+    listed = data["classes"][:MOST_LISTED]
+    if len(listed) < len(data["classes"]):
+        listed.append("…")
+    known = [("recogniser", f"{classes}, {format_count(book.n_words, 'visual word')}")]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), tag("td", value))
+        for name, value in list(facts) or known
+    ]
+    page = fill(
+        template("try.html"),
+        {
+            "title": tag("title", title),
+            "style": Markup(style_sheet() + template("page.css") + template("try.css")),
+            "heading": tag("h1", title),
+            "lead": f"{classes}: {', '.join(listed)}.",
+            "facts": tag("table", rows),
+            "worker": Markup(template("recognise.js")),
+            "data": script_json(data),
+            "script": Markup(template("try.js")),
+        },
+    )
+    with atomic_write(path) as file:
+        file.write(page.encode("utf-8", "replace"))
+
+
+def _base64(values: NDArray[Any]) -> str:
+    little = values.astype(values.dtype.newbyteorder("<"), order="C")
+    return base64.b64encode(little.tobytes()).decode("ascii")
