@@ -62,7 +62,11 @@ def run(command: Command) -> None:
             f"the output must be a file name that ends in .onnx, .h or .html; got {options.output}."
         )
     opt.check_output(
-        options.output, suffix, "device file", codebook=options.codebook, classifier=options.classifier
+        options.output,
+        suffix,
+        "device file",
+        codebook=options.codebook,
+        classifier=options.classifier,
     )
     if suffix != ".h":
         reason = "it is for C headers (.h). Leave it out"

@@ -1,8 +1,9 @@
 """From pixels, or from descriptors, to a class as one ONNX graph.
 
 **From pixels.** ``image`` is uint8 ``(batch, height, width)``, grey, of any size that is the same
-within a batch. The graph follows the definitions of :mod:`bowsaw.images.decode` (reduction) and
-:mod:`bowsaw.descriptors.dense_sift`, for every parameter of these:
+within a batch. ``templates/dense_sift.onnx.txt`` follows the definitions of
+:mod:`bowsaw.images.decode` (reduction) and :mod:`bowsaw.descriptors.dense_sift`, for every
+parameter of these:
 
 1. the reduction by prefix sums along each side, whole numbers in float64, hence exact; an image
    that is small enough stays as it is;
@@ -51,10 +52,13 @@ from __future__ import annotations
 import json
 from math import gcd
 from os import PathLike
+from pathlib import Path
+from string import Template
 from typing import Any, Literal
 
 import numpy as np
 import onnx
+import onnx.parser
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
@@ -62,7 +66,7 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
-from bowsaw.descriptors.dense_sift import CLIP, N_CELLS, DenseSift
+from bowsaw.descriptors.dense_sift import CLIP, N_CELLS, N_ORIENTATIONS, DenseSift
 from bowsaw.formats.classifier import (
     DESCRIPTORS,
     LinearModel,
@@ -75,6 +79,8 @@ from bowsaw.nearest.search import WordSearch
 from bowsaw.validation import check_choice
 
 _OPSET, _IR_VERSION = 18, 8
+_LEAST = 1e-30
+"""In place of a norm of 0."""
 
 
 def write_onnx(
@@ -221,109 +227,39 @@ class _Graph:
     def number(self, value: float) -> str:
         return self.constant(np.float32(value))
 
-    def integers(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-
-def _reduced(graph: _Graph, max_side: int | None) -> str:
-    """Add the reduction of the images, ``(batch, height, width)`` in float32."""
-    add, integers = graph.add, graph.integers
-    if max_side is None:
-        return add("Cast", "image", to=graph.float)
-    sides = [add("Shape", "image", start=axis, end=axis + 1) for axis in (1, 2)]
-    longest, two, one = add("Max", *sides), integers(2), integers(1)
-    twice, final = add("Mul", longest, two), add("Min", longest, integers(max_side))
-    values = add("Cast", "image", to=graph.double)
-    for axis, side in enumerate(sides, 1):
-        size = add("Add", add("Mul", add("Mul", side, two), final), longest)
-        size = add("Max", add("Div", size, twice), one)
-        # An edge of a new pixel is at a whole number of `size`-ths of a pixel; up to there, the
-        # sum is that of all pixels before it and of a part of the one that it cuts.
-        edges = add("Mul", _range(graph, add("Add", size, one)), side)
-        pixel, part = add("Div", edges, size), add("Mod", edges, size)
-        part = add("Unsqueeze", part, one) if axis == 1 else part
-        values = add("Pad", values, integers(0, 0, 0, 0, 2 - axis, axis - 1))
-        before = add("CumSum", values, graph.constant(np.int64(axis)), exclusive=1)
-        before = add("Gather", before, pixel, axis=axis)
-        whole = add("Mul", before, add("Cast", size, to=graph.double))
-        cut = add("Gather", values, pixel, axis=axis)
-        sums = add("Add", whole, add("Mul", cut, add("Cast", part, to=graph.double)))
-        above = add("Slice", sums, one, integers(2**31), integers(axis))
-        values = add("Sub", above, add("Slice", sums, integers(0), integers(-1), integers(axis)))
-    area = add("Cast", add("Mul", *sides), to=graph.double)
-    rounded = add("Floor", add("Add", add("Div", values, area), graph.constant(np.float64(0.5))))
-    return add("Cast", rounded, to=graph.float)
+    def integer(self, value: int) -> str:
+        return self.constant(np.array([value]))
 
 
 def _describe(graph: _Graph, sift: DenseSift) -> str:
     """Add the descriptors of all images, one after the other, ``(batch · n, 128)``."""
-    add, number, integers = graph.add, graph.number, graph.integers
-    grey = _reduced(graph, sift.max_side)
-    patch, step = sift.patch, sift.step
-    cell = patch // N_CELLS
-    stride, one = gcd(step, cell), integers(1)
-    margins, cells = [], []
-    for axis in (1, 2):
-        length = add("Shape", grey, start=axis, end=axis + 1)
-        spare = add("Sub", length, integers(patch))
-        begin = add("Div", add("Mod", spare, integers(step)), integers(2))
-        n_steps = add("Max", add("Div", spare, integers(step)), integers(0))
-        used = add("Add", add("Mul", n_steps, integers(step)), integers(patch + cell - cell // 2))
-        ends = add("Sub", add("Add", begin, used), length)
-        margins.append((add("Sub", integers(cell // 2), begin), ends))
-        first = add("Mul", _range(graph, add("Add", n_steps, one)), integers(step // stride))
-        # Where no patch fits, indices that `Gather` refuses.
-        first = add("Add", first, add("Mul", add("Min", spare, integers(0)), integers(2**20)))
-        offsets = integers(*(i * cell // stride for i in range(N_CELLS)))
-        cells.append(add("Add", add("Unsqueeze", first, one), offsets))
-
-    kernel = np.zeros((2, 1, 3, 3), np.float32)
-    kernel[0, 0, 1], kernel[1, 0, :, 1] = (-0.5, 0, 0.5), (-0.5, 0, 0.5)
-    framed = add("Pad", add("Unsqueeze", grey, one), integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
-    gradient = add("Conv", framed, graph.constant(kernel))
-    (top, bottom), (left, right) = margins
-    none = integers(0, 0)
-    cut = add("Pad", gradient, add("Concat", none, top, left, none, bottom, right, axis=0))
-    size = add("ReduceL2", cut, one, keepdims=1)
-    dx, dy = (add("Gather", cut, integers(i), axis=1) for i in (0, 1))
-    x, y, zero = add("Abs", dx), add("Abs", dy), number(0)
-    ratio = add("Div", add("Min", x, y), add("Max", x, y, number(1e-30)))
-    angle = add("Mul", add("Atan", ratio), number(4 / np.pi))
-    for mirrored, turn in ((add("Greater", y, x), 2), (("Less", dx), 4), (("Less", dy), 8)):
-        where = mirrored if isinstance(mirrored, str) else add(*mirrored, zero)
-        angle = add("Where", where, add("Sub", number(turn), angle), angle)
-    bins = graph.constant(np.arange(8, dtype=np.float32).reshape(8, 1, 1))
-    away = add("Abs", add("Sub", angle, bins))
-    away = add("Min", away, add("Sub", number(8), away))
-    maps = add("Mul", add("Relu", add("Sub", number(1), away)), size)
-
-    middle = (cell - 1) / 2 + cell // 2
-    triangle = np.maximum(0, 1 - np.abs(np.arange(2 * cell) - middle) / cell).astype(np.float32)
-    for shape, strides in (((-1, 1), (stride, 1)), ((1, -1), (1, stride))):
-        weights = np.broadcast_to(triangle.reshape(shape), (8, 1, *triangle.reshape(shape).shape))
-        maps = add("Conv", maps, graph.constant(weights), group=8, strides=strides)
-    maps = add("Gather", add("Gather", maps, cells[0], axis=2), cells[1], axis=4)
-    rows = add("Transpose", maps, perm=[0, 2, 4, 3, 5, 1])
-    rows = add("Reshape", rows, integers(-1, sift.n_dims))
-
-    least = number(1e-30)
-    norm = add("Max", add("ReduceL2", rows, one, keepdims=1), least)
-    rows = add("Min", add("Div", rows, norm), number(CLIP))
-    factor = add("Max", add("ReduceL2", rows, one, keepdims=1), least)
-    factor = add("Div", number(sift.scale), factor)
-    if sift.min_contrast:
-        share = add("Div", norm, number(sift.min_contrast * 255 * cell * cell / 16))
-        factor = add("Mul", factor, add("Min", share, number(1)))
-    if sift.dtype == "float32":
-        return add("Mul", rows, factor, name="descriptors")
-    rows = add("Add", add("Mul", rows, factor), number(0.5))
-    return add("Floor", add("Min", rows, number(255)), name="descriptors")
-
-
-def _range(graph: _Graph, count: str) -> str:
-    """Add 0 to ``count`` - 1; ``count`` has one entry."""
-    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
-    return graph.add("Range", zero, graph.add("Squeeze", count), one)
+    cell, as_bytes = sift.patch // N_CELLS, sift.dtype == "uint8"
+    stride, reach = gcd(sift.step, cell), np.arange(2 * cell) - cell // 2 - (cell - 1) / 2
+    triangle = np.maximum(0, 1 - np.abs(reach) / cell).astype(np.float32)
+    marks = {
+        "max_side": sift.max_side or 2**31,
+        "patch": sift.patch,
+        "step": sift.step,
+        "reach": sift.patch + cell - cell // 2,
+        "before": cell // 2,
+        "stride": stride,
+        "cells_per_step": sift.step // stride,
+        "offsets": ", ".join(str(i * cell // stride) for i in range(N_CELLS)),
+        "width": 2 * cell,
+        "triangles": ", ".join(map(repr, np.tile(triangle, N_ORIENTATIONS).tolist())),
+        "contrast": max(sift.min_contrast * 255.0 * (cell * cell / 16.0), _LEAST),
+        "least": _LEAST,
+        "clip": CLIP,
+        "scale": sift.scale,
+        "rounding": 0.5 if as_bytes else 0.0,
+        "most": 255.0 if as_bytes else sift.scale,
+        "stored": "Floor" if as_bytes else "Identity",
+    }
+    text = (Path(__file__).parent / "templates" / "dense_sift.onnx.txt").read_text("ascii")
+    found = onnx.parser.parse_graph(Template(text).substitute(marks))
+    graph.nodes += found.node
+    graph.constants += found.initializer
+    return "descriptors"
 
 
 def _hard(
@@ -371,17 +307,18 @@ def _hard(
     codes = add("ScatterElements", codes, row, word, name=name, axis=0, reduction="min")
     ones = add("Expand", number(1), n_rows)
     if n_images:
-        by_image = add("Concat", n_images, graph.integers(-1), axis=0)
+        by_image = add("Concat", n_images, graph.integer(-1), axis=0)
         add("Reshape", codes, by_image, name="codes")
         n_rows = add("Div", n_rows, n_images)
-        first = add("Mul", add("Div", _range(graph, add("Size", codes)), n_rows), none)
+        rows_of_all = add("Range", zero, add("Size", codes), one)
+        first = add("Mul", add("Div", rows_of_all, n_rows), none)
         codes = add("Add", codes, first)
         empty = add("Expand", number(0), add("Mul", n_images, none))
     else:
         empty = graph.constant(np.zeros(n_words, np.float32))
     totals = add("ScatterElements", empty, codes, ones, axis=0, reduction="add")
     shares = add("Div", totals, _at_least_one(graph, n_rows))
-    add("Reshape", shares, graph.integers(-1, n_words), name="histogram")
+    add("Reshape", shares, graph.constant(np.array([-1, n_words])), name="histogram")
 
 
 def _distances(graph: _Graph, rows: str, row: str, words: str, word: str, n_dims: int) -> str:
@@ -413,10 +350,10 @@ def _soft(
     shares = add("Reciprocal", add("ReduceSum", weights, across, keepdims=1))
     if n_images:
         n_rows = add("Div", n_rows, n_images)
-        n_words = graph.integers(len(found.half_norms))
+        n_words = graph.integer(len(found.half_norms))
         weights = add("Reshape", weights, add("Concat", n_images, n_rows, n_words, axis=0))
-        shares = add("Reshape", shares, add("Concat", n_images, graph.integers(1), n_rows, axis=0))
-        total = add("Squeeze", add("MatMul", shares, weights), graph.integers(1))
+        shares = add("Reshape", shares, add("Concat", n_images, graph.integer(1), n_rows, axis=0))
+        total = add("Squeeze", add("MatMul", shares, weights), graph.integer(1))
     else:
         total = add("MatMul", add("Transpose", shares, perm=[1, 0]), weights)
     mean = add("Div", total, _at_least_one(graph, n_rows))
