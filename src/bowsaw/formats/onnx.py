@@ -18,7 +18,7 @@ a million differed, by 1. An image smaller than a patch ends in an error of the 
 
 **Hard coding without an error.** The nearest word is the arg-min of Σ_d (x_d − c_d)² summed in
 float64 in the order of the dimensions, the first word where sums are equal; a runtime sums in any
-order. The graph follows ``bowsaw.nearest.search``, with its bounds:
+order. ``templates/hard.onnx.txt`` follows ``bowsaw.nearest.search``, with its bounds:
 
 1. scores x·c − ‖c‖²/2 in float32, everything centred on the mean word (``Gemm``);
 2. all words whose score is within twice the rounding error of the best one, for any order of
@@ -66,7 +66,8 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
-from bowsaw.descriptors.dense_sift import CLIP, N_CELLS, N_ORIENTATIONS, DenseSift
+from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS
+from bowsaw.descriptors.dense_sift import CLIP, N_CELLS, DenseSift
 from bowsaw.formats.classifier import (
     DESCRIPTORS,
     LinearModel,
@@ -135,36 +136,39 @@ def onnx_bytes(
     book = bow.words_in_use()
     sift = sift_of(book) if descriptors is None else None
     projection, graph, types = book.projection, _Graph(), onnx.TensorProto
+    batch: str | int = 1
     if sift is None:
         kind = types.UINT8 if descriptors == "uint8" else types.FLOAT
         text = f"one descriptor per row, {unit_of(book)}"
         n_dims = book.n_dims if projection is None else len(projection.mean)
         taken: list[Any] = ["descriptors", kind, ["n", n_dims], text]
-        rows, n_images = "descriptors", ""
-        batch: str | int = 1
-        if descriptors == "uint8":
-            rows = graph.add("Cast", rows, to=types.FLOAT)
+        graph.constant(np.array([1]), "n_images")
     else:
         text = f"grey, black 0 to white 255; no side below {sift.patch} pixels after the reduction"
         if sift.max_side is not None:
             text += f", which makes the longest side {sift.max_side} at most"
-        taken = ["image", types.UINT8, ["batch", "height", "width"], text]
-        batch, n_images = "batch", graph.add("Shape", "image", end=1)
-        rows = _describe(graph, sift)
-    n_rows = graph.add("Shape", rows, end=1)
+        taken, batch = ["image", types.UINT8, ["batch", "height", "width"], text], "batch"
+        graph.add("Shape", "image", name="n_images", end=1)
+        _describe(graph, sift)
+    rows = graph.add("Cast", "descriptors", name="rows" * (projection is None), to=types.FLOAT)
+    graph.add("Shape", rows, name="n_rows", end=1)
     if projection is not None:
         rows = graph.add("Sub", rows, graph.constant(projection.mean, "mean"))
-        rows = graph.add("MatMul", rows, graph.constant(projection.matrix, "projection"))
-    words = graph.constant(book.words, "words")
+        graph.add("MatMul", rows, graph.constant(projection.matrix, "projection"), name="rows")
     text = "the share of each word, in the order of the metadata's word_ids"
     outputs: list[Any] = [("histogram", types.FLOAT, [batch, book.n_words], text)]
     if bow.coding == "hard":
-        _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False), n_images)
+        found: Any = WordSearch(book.words, skip=False)
+        _hard(graph, found, "n_rows" if sift is None else "n_images, n_each")
         text = "the position of each descriptor's nearest word"
         outputs.append(("codes", types.INT64, ["n"] if sift is None else ["batch", "n"], text))
     else:
-        factor = score_factor(bow.sharpness_in_use(), book.scale)
-        _soft(graph, rows, n_rows, words, WordScores(book.words), factor, n_images)
+        found, factor = WordScores(book.words), score_factor(bow.sharpness_in_use(), book.scale)
+        graph.parse("soft", factor=_text(factor), n_words=book.n_words)
+    # The runtime folds the difference of words and centre; the file holds the words once.
+    graph.constant(book.words, "words")
+    graph.constant(found.centre, "centre")
+    graph.constant(-found.half_norms, "minus_half_norms")
     if model is not None:
         _classify(graph, model)
         text = "one score per class; the largest wins"
@@ -203,192 +207,89 @@ class _Graph:
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self._titles: dict[Any, str] = {}
-        self.float = onnx.TensorProto.FLOAT
-        self.double = onnx.TensorProto.DOUBLE
 
     def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add an operator and return the name of its output."""
-        number = len(self.nodes)
-        output, title = name or f"v{number}", f"{operator}_{number}"
-        node = onnx.helper.make_node(operator, inputs, [output], title, **attributes)
-        self.nodes.append(node)
+        output = name or f"{operator}_{len(self.nodes)}"
+        self.nodes.append(onnx.helper.make_node(operator, inputs, [output], output, **attributes))
         return output
 
-    def constant(self, value: ArrayLike, name: str = "") -> str:
-        """Add a constant, unless there is an equal one, and return its name."""
+    def constant(self, value: ArrayLike, name: str) -> str:
+        """Add a constant and return its name."""
         array: NDArray[Any] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
-        key = (name, array.dtype.str, array.shape, array.tobytes())
-        if key not in self._titles:
-            self._titles[key] = name or f"c{len(self.constants)}"
-            self.constants.append(onnx.numpy_helper.from_array(array, self._titles[key]))
-        return self._titles[key]
+        self.constants.append(onnx.numpy_helper.from_array(array, name))
+        return name
 
-    def number(self, value: float) -> str:
-        return self.constant(np.float32(value))
+    def parse(self, name: str, **marks: Any) -> None:
+        """Add a template; its constants are shared with other templates by their names."""
+        text = (Path(__file__).parent / "templates" / f"{name}.onnx.txt").read_text("ascii")
+        found = onnx.parser.parse_graph(Template(text).substitute(marks))
+        for node in found.node:
+            node.name = node.output[0]
+        self.nodes += found.node
+        known = {constant.name for constant in self.constants}
+        self.constants += [one for one in found.initializer if one.name not in known]
 
-    def integer(self, value: int) -> str:
-        return self.constant(np.array([value]))
 
-
-def _describe(graph: _Graph, sift: DenseSift) -> str:
+def _describe(graph: _Graph, sift: DenseSift) -> None:
     """Add the descriptors of all images, one after the other, ``(batch · n, 128)``."""
     cell, as_bytes = sift.patch // N_CELLS, sift.dtype == "uint8"
     stride, reach = gcd(sift.step, cell), np.arange(2 * cell) - cell // 2 - (cell - 1) / 2
     triangle = np.maximum(0, 1 - np.abs(reach) / cell).astype(np.float32)
-    marks = {
-        "max_side": sift.max_side or 2**31,
-        "patch": sift.patch,
-        "step": sift.step,
-        "reach": sift.patch + cell - cell // 2,
-        "before": cell // 2,
-        "stride": stride,
-        "cells_per_step": sift.step // stride,
-        "offsets": ", ".join(str(i * cell // stride) for i in range(N_CELLS)),
-        "width": 2 * cell,
-        "triangles": ", ".join(map(repr, np.tile(triangle, N_ORIENTATIONS).tolist())),
-        "contrast": max(sift.min_contrast * 255.0 * (cell * cell / 16.0), _LEAST),
-        "least": _LEAST,
-        "clip": CLIP,
-        "scale": sift.scale,
-        "rounding": 0.5 if as_bytes else 0.0,
-        "most": 255.0 if as_bytes else sift.scale,
-        "stored": "Floor" if as_bytes else "Identity",
-    }
-    text = (Path(__file__).parent / "templates" / "dense_sift.onnx.txt").read_text("ascii")
-    found = onnx.parser.parse_graph(Template(text).substitute(marks))
-    graph.nodes += found.node
-    graph.constants += found.initializer
-    return "descriptors"
+    graph.parse(
+        "dense_sift",
+        max_side=sift.max_side or 2**31,
+        patch=sift.patch,
+        step=sift.step,
+        reach=sift.patch + cell - cell // 2,
+        before=cell // 2,
+        stride=stride,
+        cells_per_step=sift.step // stride,
+        offsets=", ".join(str(i * cell // stride) for i in range(N_CELLS)),
+        width=2 * cell,
+        triangles=", ".join(map(_text, np.tile(triangle, N_ORIENTATIONS))),
+        contrast=_text(max(sift.min_contrast * 255.0 * (cell * cell / 16.0), _LEAST)),
+        least=_text(_LEAST),
+        clip=_text(CLIP),
+        scale=_text(sift.scale),
+        rounding=0.5 if as_bytes else 0.0,
+        most=255.0 if as_bytes else sift.scale,
+        stored="Floor" if as_bytes else "Identity",
+    )
 
 
-def _hard(
-    graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch, n_images: str
-) -> None:
+def _hard(graph: _Graph, search: WordSearch, shape_of_codes: str) -> None:
     """Add the codes and their shares; the error bounds are those of ``search``."""
-    add, number = graph.add, graph.number
-    n_words = len(search.exact_words)
-    across = graph.constant(np.array([1]))
-    centred, scores = _scores(graph, rows, words, search)
-
-    # How far rounding may have moved a score: see bowsaw.nearest.search.
-    norms = add("ReduceSumSquare", centred, across, keepdims=1)
-    bound = search.error
-    best = add("ReduceMax", scores, across, keepdims=1)
-    length = add("Sqrt", norms)
-    away = add("Sqrt", add("Relu", add("Sub", norms, add("Mul", best, number(2)))))
-    longest = add("Mul", add("Add", length, away), number(min(bound.reach, 1e30)))
-    longest = add("Add", longest, number(4 * np.sqrt(bound.least)))
-    longest = add("Min", longest, number(bound.largest))
-    size = add("Mul", add("Add", length, longest), longest)
-    error = add("Add", add("Mul", size, number(bound.relative)), number(bound.least))
-    error = add("Add", error, add("Mul", norms, number(bound.far)))
-    limit = add("Sub", best, add("Mul", error, number(2)))
-
-    pairs = add("NonZero", add("GreaterOrEqual", scores, limit))
-    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
-    row, word = add("Gather", pairs, zero, axis=0), add("Gather", pairs, one, axis=0)
-    counts = add("Expand", zero, n_rows)
-    ones = add("Expand", one, add("Shape", row))
-    counts = add("ScatterElements", counts, row, ones, axis=0, reduction="add")
-    doubtful = add("Greater", add("Gather", counts, row, axis=0), one)
-    certain = add("Not", doubtful)
-    none = graph.constant(np.array([n_words]))
-    codes, at = add("Expand", none, n_rows), add("Compress", row, certain, axis=0)
-    codes = add("ScatterElements", codes, at, add("Compress", word, certain, axis=0), axis=0)
-
-    row, word = add("Compress", row, doubtful, axis=0), add("Compress", word, doubtful, axis=0)
-    distance = _distances(graph, rows, row, words, word, search.exact_words.shape[1])
-    far = add("Expand", graph.constant(np.array([np.inf])), n_rows)
-    nearest = add("ScatterElements", far, row, distance, axis=0, reduction="min")
-    is_nearest = add("Equal", distance, add("Gather", nearest, row, axis=0))
-    word = add("Where", is_nearest, word, none)
-    name = "" if n_images else "codes"
-    codes = add("ScatterElements", codes, row, word, name=name, axis=0, reduction="min")
-    ones = add("Expand", number(1), n_rows)
-    if n_images:
-        by_image = add("Concat", n_images, graph.integer(-1), axis=0)
-        add("Reshape", codes, by_image, name="codes")
-        n_rows = add("Div", n_rows, n_images)
-        rows_of_all = add("Range", zero, add("Size", codes), one)
-        first = add("Mul", add("Div", rows_of_all, n_rows), none)
-        codes = add("Add", codes, first)
-        empty = add("Expand", number(0), add("Mul", n_images, none))
-    else:
-        empty = graph.constant(np.zeros(n_words, np.float32))
-    totals = add("ScatterElements", empty, codes, ones, axis=0, reduction="add")
-    shares = add("Div", totals, _at_least_one(graph, n_rows))
-    add("Reshape", shares, graph.constant(np.array([-1, n_words])), name="histogram")
-
-
-def _distances(graph: _Graph, rows: str, row: str, words: str, word: str, n_dims: int) -> str:
-    """Add the squared distances of some pairs in float64, summed in the order of dimensions."""
-    add = graph.add
-    ours = add("Cast", add("Gather", rows, row, axis=0), to=graph.double)
-    theirs = add("Cast", add("Gather", words, word, axis=0), to=graph.double)
-    difference = add("Sub", ours, theirs)
-    sums = add("CumSum", add("Mul", difference, difference), graph.constant(np.int64(1)))
-    return add("Gather", sums, graph.constant(np.int64(n_dims - 1)), axis=1)
-
-
-def _soft(
-    graph: _Graph,
-    rows: str,
-    n_rows: str,
-    words: str,
-    found: WordScores,
-    factor: float,
-    n_images: str,
-) -> None:
-    """Add the mean of the soft codes."""
-    add = graph.add
-    across = graph.constant(np.array([1]))
-    _, scores = _scores(graph, rows, words, found)
-    behind = add("Sub", scores, add("ReduceMax", scores, across, keepdims=1))
-    weights = add("Exp", add("Mul", behind, graph.number(factor)))
-    # Dividing each row by its total and adding the rows up is one product.
-    shares = add("Reciprocal", add("ReduceSum", weights, across, keepdims=1))
-    if n_images:
-        n_rows = add("Div", n_rows, n_images)
-        n_words = graph.integer(len(found.half_norms))
-        weights = add("Reshape", weights, add("Concat", n_images, n_rows, n_words, axis=0))
-        shares = add("Reshape", shares, add("Concat", n_images, graph.integer(1), n_rows, axis=0))
-        total = add("Squeeze", add("MatMul", shares, weights), graph.integer(1))
-    else:
-        total = add("MatMul", add("Transpose", shares, perm=[1, 0]), weights)
-    mean = add("Div", total, _at_least_one(graph, n_rows))
-    # Runtimes disagree on a product over no rows.
-    some = add("Greater", n_rows, graph.constant(np.int64(0)))
-    add("Where", some, mean, graph.number(0), name="histogram")
-
-
-def _scores(
-    graph: _Graph, rows: str, words: str, found: WordScores | WordSearch
-) -> tuple[str, str]:
-    """Add the centred rows and their scores, ``(n, n_words)``."""
-    middle = graph.constant(found.centre, "centre")
-    # The runtime folds this difference of constants; the file holds the words once.
-    centred_words = graph.add("Sub", words, middle)
-    centred = graph.add("Sub", rows, middle)
-    half = graph.constant(-found.half_norms, "minus_half_norms")
-    return centred, graph.add("Gemm", centred, centred_words, half, transB=1)
+    bound, (n_words, n_dims) = search.error, search.exact_words.shape
+    graph.parse(
+        "hard",
+        reach=_text(min(bound.reach, 1e30)),
+        least_length=_text(4 * np.sqrt(bound.least)),
+        largest=_text(bound.largest),
+        relative=_text(bound.relative),
+        least=_text(bound.least),
+        far=_text(bound.far),
+        n_words=n_words,
+        last_dim=n_dims - 1,
+        shape_of_codes=shape_of_codes,
+    )
 
 
 def _classify(graph: _Graph, model: LinearModel) -> None:
     """Add the scores and the label, in float64."""
     add = graph.add
-    mapped = add("Cast", "histogram", to=graph.double)
+    mapped = add("Cast", "histogram", to=onnx.TensorProto.DOUBLE)
     if model.mapping == "sqrt":
         mapped = add("Sqrt", mapped)
-    mapped = add("Mul", mapped, graph.constant(np.float64(model.scale)))
+    mapped = add("Mul", mapped, graph.constant(np.float64(model.scale), "scale_of_weights"))
     scores = add("MatMul", mapped, graph.constant(model.weights.T, "weights"))
     scores = add("Add", scores, graph.constant(model.intercepts, "intercepts"))
     if len(model.classes) == 2:
         scores = add("Concat", add("Neg", scores), scores, axis=1)
     add("ArgMax", scores, name="label", axis=1, keepdims=0)
-    add("Cast", scores, name="scores", to=graph.float)
+    add("Cast", scores, name="scores", to=onnx.TensorProto.FLOAT)
 
 
-def _at_least_one(graph: _Graph, n_rows: str) -> str:
-    """Add the number of rows as float32, 1 where there are none."""
-    return graph.add("Max", graph.add("Cast", n_rows, to=graph.float), graph.number(1))
+def _text(value: Any) -> str:
+    """Return a float32 as the text that is read as the same number."""
+    return repr(float(np.float32(value)))

@@ -88,7 +88,8 @@ def write_recogniser_page(
     data |= {"mapping": model.mapping, "mapping_scale": model.scale, "classes": names}
     if bow.coding == "soft":
         data["factor"] = min(bow.sharpness_in_use() / book.scale**2, 1e38)
-    arrays = {"words": book.words, "weights": model.weights, "intercepts": model.intercepts}
+    arrays: dict[str, NDArray[Any]] = {"words": book.words, "weights": model.weights}
+    arrays["intercepts"] = model.intercepts
     if book.projection is not None:
         arrays |= {"mean": book.projection.mean, "matrix": book.projection.matrix}
     data |= {name: _base64(array) for name, array in arrays.items()}
