@@ -36,7 +36,7 @@ from sklearn.svm import LinearSVC
 
 import bowsaw as bs
 from benchmarks import data
-from benchmarks.timing import alternate, peak_anonymous
+from benchmarks.timing import alternate, hardware, peak_anonymous
 from bowsaw.formats.c_header import write_c_header
 from bowsaw.formats.classifier import LinearModel
 from bowsaw.formats.onnx import write_onnx
@@ -77,7 +77,7 @@ _BYTES = {"float": 4, "int32_t": 4, "uint16_t": 2, "int16_t": 2, "uint8_t": 1, "
 
 def device(
     sizes: Sequence[int] = (200, 50, 20),
-    n_words: int = 1000,
+    n_words: int = 200,
     n_images: int = 20,
     n_train: int = 150,
     repeats: int = 9,
@@ -97,6 +97,7 @@ def device(
     n_patches = sum(len(bs.DenseSift().describe(image)[0]) for image in images) // len(images)
     return {
         "rows": rows,
+        "machine": "{processor}, {system}, Python {python}".format(**hardware()),
         "threads": 1,
         "size": f"{len(images)} images of {_sides(images)} pixels and {n_patches} patches, "
         f"{len(np.unique(labels))} classes",
@@ -261,9 +262,8 @@ def device_block(results: dict[str, Any]) -> str:
     measured = results.get("measured", {})
     if "device" not in measured:
         return "Not measured yet: `make bench` fills this in.\n"
-    facts = results["hardware"]
-    machine = f"{facts['processor']}, {facts['system']}, Python {facts['python']}."
-    return f"{device_table(measured['device'])}\nMeasured on one core: {machine}\n"
+    found = measured["device"]
+    return f"{device_table(found)}\nMeasured on one core: {found['machine']}.\n"
 
 
 COLUMNS = {
