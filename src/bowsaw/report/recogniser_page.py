@@ -15,7 +15,7 @@ add up to the score without its constant.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -41,22 +41,21 @@ def write_recogniser_page(
     classifier: Any,
     *,
     title: str = "Which class is it?",
-    facts: Iterable[tuple[str, str]] = (),
+    facts: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Write a page that recognises pictures in a browser.
 
     Parameters
     ----------
     coder : BagOfWords or Codebook
-        The coding, of words that were learned from dense SIFT. A codebook is coded as the
-        classifier needs.
+        The coding, of words that were learned from dense SIFT.
     path : path-like
         The file, usually ``.html``; written atomically.
     classifier : LinearModel or estimator
         From `load_classifier`, or a fitted estimator as `save_classifier` takes it.
     title : str, default="Which class is it?"
         Heading of the page.
-    facts : iterable of (str, str), default=()
+    facts : sequence of (str, str), default=()
         What is known about the recogniser, as :meth:`Recogniser.facts` returns it.
 
     Examples
@@ -83,48 +82,33 @@ def write_recogniser_page(
             f"a page describes pictures by dense SIFT, and the codebook was trained on {name}. "
             "Export an ONNX graph or a C header, which begin at descriptors."
         )
-    soft = bow.coding == "soft"
-    data = {
-        **sift.description(),
-        "bytes": sift.dtype == "uint8",
-        "scale": sift.scale,
-        "coding": bow.coding,
-        "factor": min(bow.sharpness_in_use() / book.scale**2, 1e38) if soft else None,
-        "n_words": book.n_words,
-        "n_dims": book.n_dims,
-        "mapping": model.mapping,
-        "mapping_scale": model.scale,
-        "classes": [str(name) for name in model.classes],
-        "words": _base64(book.words),
-        "weights": _base64(model.weights),
-        "intercepts": _base64(model.intercepts),
-    }
+    names = [str(name) for name in model.classes]
+    data = {**sift.description(), "bytes": sift.dtype == "uint8", "scale": sift.scale}
+    data |= {"coding": bow.coding, "n_words": book.n_words, "n_dims": book.n_dims}
+    data |= {"mapping": model.mapping, "mapping_scale": model.scale, "classes": names}
+    if bow.coding == "soft":
+        data["factor"] = min(bow.sharpness_in_use() / book.scale**2, 1e38)
+    arrays: dict[str, NDArray[Any]] = {"words": book.words, "weights": model.weights}
+    arrays["intercepts"] = model.intercepts
     if book.projection is not None:
-        data |= {name: _base64(getattr(book.projection, name)) for name in ("mean", "matrix")}
-    classes = format_count(len(model.classes), "class", "classes")
-    listed = data["classes"][:MOST_LISTED]
-    if len(listed) < len(data["classes"]):
-        listed.append("…")
-    known = [("recogniser", f"{classes}, {format_count(book.n_words, 'visual word')}")]
-    rows = [
-        tag("tr", tag("th", name, scope="row"), tag("td", value))
-        for name, value in list(facts) or known
-    ]
-    page = fill(
-        template("try.html"),
-        {
-            "title": tag("title", title),
-            "style": Markup(style_sheet() + template("page.css") + template("try.css")),
-            "heading": tag("h1", title),
-            "lead": f"{classes}: {', '.join(listed)}.",
-            "facts": tag("table", rows),
-            "worker": Markup(template("recognise.js")),
-            "data": script_json(data),
-            "script": Markup(template("try.js")),
-        },
-    )
+        arrays |= {"mean": book.projection.mean, "matrix": book.projection.matrix}
+    data |= {name: _base64(array) for name, array in arrays.items()}
+    classes = format_count(len(names), "class", "classes")
+    known = facts or [("recogniser", f"{classes}, {format_count(book.n_words, 'visual word')}")]
+    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in known]
+    more = ", …" * (len(names) > MOST_LISTED)
+    values = {
+        "title": tag("title", title),
+        "style": Markup(style_sheet() + template("page.css") + template("try.css")),
+        "heading": tag("h1", title),
+        "lead": f"{classes}: {', '.join(names[:MOST_LISTED])}{more}.",
+        "facts": tag("table", rows),
+        "worker": Markup(template("recognise.js")),
+        "data": script_json(data),
+        "script": Markup(template("try.js")),
+    }
     with atomic_write(path) as file:
-        file.write(page.encode("utf-8", "replace"))
+        file.write(fill(template("try.html"), values).encode("utf-8", "replace"))
 
 
 def _base64(values: NDArray[Any]) -> str:
