@@ -80,7 +80,7 @@ class Sums:
 
 
 @dataclass(eq=False)
-class Known:
+class LastRound:
     """What is known of descriptors from the round before; arrays are updated in place."""
 
     guess: NDArray[np.int32]
@@ -90,7 +90,7 @@ class Known:
     n_bounds: int
 
     @classmethod
-    def nothing(cls, n_rows: int, n_bounds: int) -> Known:
+    def nothing(cls, n_rows: int, n_bounds: int) -> LastRound:
         """Return memory for so many descriptors, within ``KNOWN_BYTES``."""
         n_guesses = n_rows if 4 * n_rows <= KNOWN_BYTES else 0
         n_bounded = min((KNOWN_BYTES - 4 * n_guesses) // max(2 * n_bounds, 1), n_guesses)
@@ -102,10 +102,10 @@ class Known:
         """Memory of the arrays."""
         return self.guess.nbytes + self.bounds.nbytes
 
-    def rows(self, start: int, stop: int) -> Known:
+    def rows(self, start: int, stop: int) -> LastRound:
         """Return what is known of some rows, in the same memory."""
         some = slice(start * self.n_bounds, stop * self.n_bounds)
-        return Known(self.guess[start:stop], self.bounds[some], self.n_bounds)
+        return LastRound(self.guess[start:stop], self.bounds[some], self.n_bounds)
 
     def find(self, search: WordSearch, rows: NDArray[Any]) -> NDArray[np.int32]:
         """Return the nearest words of these rows, and remember them."""
@@ -116,7 +116,7 @@ class Known:
         return code
 
 
-def sum_part(data: Bags, limits: tuple[int, int], search: WordSearch, known: Known) -> Sums:
+def sum_part(data: Bags, limits: tuple[int, int], search: WordSearch, known: LastRound) -> Sums:
     """Assign a part of the descriptors and sum up; what is ``known`` (of all) is updated."""
     n_words, n_dims = search.exact_words.shape
     sums = np.zeros((n_words, n_dims), dtype=np.float64)
@@ -227,7 +227,7 @@ class LocalRows:
         self._n_jobs = n_jobs
         self.n_descriptors = self._data.n_descriptors
         self._movement = _Movement()
-        self._known: Known | None = None
+        self._known: LastRound | None = None
 
     def blocks(self) -> Iterator[NDArray[Any]]:
         """Yield all descriptors in order, in stored units and dtype."""
@@ -242,7 +242,7 @@ class LocalRows:
         """Assign every descriptor to its nearest word and sum up."""
         search = WordSearch(words, self._movement.groups(words))
         if self._known is None:
-            self._known = Known.nothing(self.n_descriptors, search.n_bounds(self._data))
+            self._known = LastRound.nothing(self.n_descriptors, search.n_bounds(self._data))
         one = partial(sum_part, self._data, search=search, known=self._known)
         parts = ordered_map(one, self._data.blocks(PART_ROWS), self._n_jobs)
         return Round.of(fold(parts, parts_in_group(self.n_descriptors)))
@@ -327,7 +327,7 @@ def sum_group(group: tuple[int, ShardRefs | NDArray[Any]], search: WordSearch, n
     number, where = group
     n_rows = int(where.counts.sum()) if isinstance(where, ShardRefs) else len(where)
     limits = [(s, min(s + PART_ROWS, n_rows)) for s in range(0, n_rows, PART_ROWS)]
-    known: Known | None = None
+    known: LastRound | None = None
 
     def parts() -> Iterator[Sums]:
         nonlocal known
@@ -360,21 +360,21 @@ class _Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int], Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], LastRound] = OrderedDict()
 
-    def take(self, key: tuple[str, int], n_rows: int, n_bounds: int) -> Known:
+    def take(self, key: tuple[str, int], n_rows: int, n_bounds: int) -> LastRound:
         with self._lock:
             known = self._known.pop(key, None)
-        return Known.nothing(n_rows, n_bounds) if known is None else known
+        return LastRound.nothing(n_rows, n_bounds) if known is None else known
 
-    def put(self, key: tuple[str, int], known: Known) -> None:
+    def put(self, key: tuple[str, int], known: LastRound) -> None:
         """Remember a group; other fits are forgotten first, then its own bounds."""
         with self._lock:
             for other in [other for other in self._known if other[0] != key[0]]:
                 if self._n_bytes() + known.n_bytes > KNOWN_BYTES:
                     del self._known[other]
             if self._n_bytes() + known.n_bytes > KNOWN_BYTES:
-                known = Known(known.guess, known.bounds[:0].copy(), known.n_bounds)
+                known = LastRound(known.guess, known.bounds[:0].copy(), known.n_bounds)
             self._known[key] = known
             while self._n_bytes() > KNOWN_BYTES:
                 self._known.popitem(last=False)
