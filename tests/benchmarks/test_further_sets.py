@@ -13,15 +13,15 @@ def test_the_selection_has_no_copies_and_does_not_depend_on_the_order():
     examples = [("b" if one[0] % 2 else "a", one) for one in data]
     in_two_classes = min(data, key=lambda one: hashlib.sha256(one).digest())
     examples += [*examples[:3], ("a", in_two_classes), ("b", in_two_classes)]
-    found = select(examples, 4)
+    found = select(examples, 2, 4)
     assert list(found) == ["a", "b"]
-    assert found == select(examples[::-1], 4)
+    assert found == select(examples[::-1], 2, 4)
     chosen = [one for of in found.values() for _, one in of]
     assert len(set(chosen)) == 8
     assert in_two_classes not in chosen
     assert all(hashlib.sha256(one).hexdigest() == name for of in found.values() for name, one in of)
     with pytest.raises(SystemExit, match="class 'a' has"):
-        select(examples, 7)
+        select(examples, 7, 7)
 
 
 def test_what_is_transparent_is_white_and_grey_values_stay():
