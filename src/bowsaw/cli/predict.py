@@ -165,7 +165,7 @@ def _print_accuracy(command: Command, rows: list[Row], recogniser: Recogniser) -
     shares = class_accuracies(matrix)
     margin = accuracy_margin([float(np.nanmean(shares))], 0.0, matrix.sum(axis=1))
     wrong = Counter((row["truth"], str(row["class"])) for row in unseen)
-    pairs = [(pair, n) for pair, n in wrong.most_common() if pair[0] != pair[1]]
+    pairs = [(pair, n) for pair, n in wrong.most_common() if pair[0] != pair[1]][:_MAX_CONFUSIONS]
     command.result()
     command.result(
         f"accuracy: {np.nanmean(shares):.3f} ± {margin:.3f} (mean per class, 95 % interval); "
@@ -176,9 +176,7 @@ def _print_accuracy(command: Command, rows: list[Row], recogniser: Recogniser) -
     if pairs:
         command.result()
         command.table(
-            [(a, b, f"{n:,}", f"{matrix[classes.index(a)].sum():,}") for (a, b), n in pairs][
-                :_MAX_CONFUSIONS
-            ],
+            [(a, b, f"{n:,}", f"{matrix[classes.index(a)].sum():,}") for (a, b), n in pairs],
             ("truth", "taken for", "images", "of"),
         )
 

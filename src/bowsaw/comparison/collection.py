@@ -145,12 +145,10 @@ class Collection:
                 f"most {self.n_folds} splits."
             )
         test = self._folds(seed) == index
-        nothing = np.empty(0, dtype=np.int64)
-        parts = (nothing, np.flatnonzero(~test), np.flatnonzero(test))
+        parts = (np.empty(0, dtype=np.int64), np.flatnonzero(~test), np.flatnonzero(test))
         return Split(*parts, 0, 0, seed, index, self.n_folds)
 
     def _folds(self, seed: int) -> NDArray[np.int64]:
-        """Return the fold of each image."""
         counts = np.bincount(self.y, minlength=len(self.classes))
         if counts.min() < self.n_folds:
             raise DataError(

@@ -131,8 +131,7 @@ def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> d
     names = list(dict.fromkeys([*(m for m in methods if m != FULL), *seen]))
     looks = {}
     for place, name in enumerate(names):
-        about = methods.get(name, {})
-        dashed = about.get("codes_with") == "full"
+        dashed = methods.get(name, {}).get("codes_with") == "full"
         style = f"s{place % N_COLOURS}{' dashed' if dashed else ''}"
         marker = MARKERS[(place + place // N_COLOURS) % len(MARKERS)]
         looks[name] = Look(name, style, marker, dashed)
@@ -313,8 +312,7 @@ def _x_axis(frame: Frame, name: str, x: Scale, ticks: Sequence[float], axis: str
     ]
     centre = (frame.left + frame.width - frame.right) / 2
     marks.append(tag("text", AXES[axis], x=centre, y=frame.height - 8, class_="mid name"))
-    hidden = name == "linear"
-    return tag("g", marks, class_=f"axis x {name}", data_scale=name, hidden=hidden)
+    return tag("g", marks, class_=f"axis x {name}", data_scale=name, hidden=name == "linear")
 
 
 def _full_level(

@@ -35,7 +35,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from operator import attrgetter
@@ -296,11 +296,9 @@ class Catalog:
 
 def is_ours(path: Path) -> bool:
     """Return whether a file is a catalogue of bowsaw, damaged or not."""
-    try:
-        with path.open("rb") as file:
-            return _MARK in file.read(_FIRST_PAGE)
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return _MARK in file.read(_FIRST_PAGE)
+    return False
 
 
 def open_catalog(folder: Path, overwrite: bool) -> Catalog:
