@@ -18,7 +18,7 @@ too large. The folds choose it: for the estimate of a fold the others, for the r
 that of the estimate, or slightly better: the folds had fewer images to learn from.
 
 **Files.** ``codebook.safetensors``, ``classifier.safetensors``, ``recogniser.onnx``,
-``index.html`` (the page), ``try.html`` (a page that recognises pictures) and ``summary.json`` are
+``index.html`` (the page), ``try.html`` (a page that recognises images) and ``summary.json`` are
 the recogniser. ``work/`` holds the descriptors,
 the full codebook and the records of the folds: with it, an interrupted call continues. It may be
 deleted.
@@ -511,7 +511,7 @@ class _Task(NamedTuple):
             made = Recogniser(book, model, summary)
             lead = "Words and classifier are learned from all images. In the estimate, images were "
             lead += "tested by recognisers that were learned without them."
-            link = tag("p", tag("a", "Try it with a picture of yours", href=TRY))
+            link = tag("p", tag("a", "Try it with an image of yours", href=TRY))
             made._page = write_page(
                 work / "run",
                 folder / PAGE,

@@ -1,7 +1,7 @@
-"""One HTML file that recognises pictures: the recogniser itself, in a browser and without network.
+"""One HTML file that recognises images: the recogniser itself, in a browser and without network.
 
 Words, classifier, style and script are inside the file, and its content security policy forbids
-every request, so pictures stay where they are. A worker decodes a picture with the browser's own
+every request, so images stay where they are. A worker decodes an image with the browser's own
 decoder, turns it grey by OpenCV's weights, and takes the steps that :mod:`bowsaw.images.decode` and
 :mod:`bowsaw.descriptors.dense_sift` define. From the same grey pixels it gives Python's class;
 decoders differ, so a JPEG file may have other pixels, by a grey level or two.
@@ -32,7 +32,7 @@ from bowsaw.report.charts import style_sheet
 from bowsaw.report.page import fill, template
 
 MOST_LISTED = 30
-"""Classes that are named above the picture."""
+"""Classes that are named above the image."""
 
 
 def write_recogniser_page(
@@ -43,7 +43,7 @@ def write_recogniser_page(
     title: str = "Which class is it?",
     facts: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Write a page that recognises pictures in a browser.
+    """Write a page that recognises images in a browser.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def write_recogniser_page(
     if sift is None:
         name = (book.description or {}).get("name", "unknown descriptors")
         raise ParameterError(
-            f"a page describes pictures by dense SIFT, and the codebook was trained on {name}. "
+            f"a page describes images by dense SIFT, and the codebook was trained on {name}. "
             "Export an ONNX graph or a C header, which begin at descriptors."
         )
     names = [str(name) for name in model.classes]
