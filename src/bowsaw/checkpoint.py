@@ -270,8 +270,7 @@ def write_tensors(
     """Write arrays and texts with their digest; the same content gives the same bytes."""
     parts = tensors_bytes(tensors, metadata)
     with atomic_write(path) as file:
-        for part in parts:
-            file.write(part)
+        file.writelines(parts)
 
 
 def tensors_bytes(
@@ -485,8 +484,7 @@ class JsonLines:
     def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Replace all lines, atomically."""
         with atomic_write(self.path) as file:
-            for line in lines:
-                file.write((json.dumps(line, allow_nan=False) + "\n").encode())
+            file.writelines(f"{json.dumps(line, allow_nan=False)}\n".encode() for line in lines)
 
 
 class NpzReader:

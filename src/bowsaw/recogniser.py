@@ -474,9 +474,8 @@ class _Task(NamedTuple):
             make_folder(work)
             self.on_stage("describing the images")
             name = images.root.resolve().name or "images"
-            place = work / f"{name}.store"
             more: Any = {"n_jobs": self.n_jobs, "overwrite": overwrite, "verbose": self.verbose}
-            store = extract(images, self.descriptor, place, **more)
+            store = extract(images, self.descriptor, work / f"{name}.store", **more)
             _check_classes(np.bincount(store.y), store.classes, "usable images")
             n_words = self._full_words(store)
             about = self._settings(store, n_words)

@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -423,13 +424,10 @@ def _has_histograms(path: Path) -> bool:
     return False
 
 
-def _begins_with(*marks: bytes) -> Callable[[Path], bool]:
-    def is_known(path: Path) -> bool:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        return any(mark in head for mark in marks)
-
-    return is_known
+def _begins_with(marks: tuple[bytes, ...], path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return any(mark in head for mark in marks)
 
 
 _HEAD = 4096
@@ -437,9 +435,11 @@ _KINDS: dict[str, Callable[[Path], bool]] = {
     "codebook": _is_codebook,
     "classifier": is_classifier,
     "histogram file": _has_histograms,
-    "page": _begins_with(b"<title>bowsaw: "),
+    "page": partial(_begins_with, (b"<title>bowsaw: ",)),
     # The producer of a graph, the first comment of a header, or the generator of a page.
-    "device file": _begins_with(b"\x12\x06bowsaw", b"written by bowsaw", b'="bowsaw export"'),
+    "device file": partial(
+        _begins_with, (b"\x12\x06bowsaw", b"written by bowsaw", b'="bowsaw export"')
+    ),
 }
 """What commands write, and how a file of that kind is known."""
 

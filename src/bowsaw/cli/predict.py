@@ -97,11 +97,8 @@ def _files(given: str, recogniser: Recogniser) -> list[tuple[str, str | None]]:
     if not inside:
         raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
     known = set(map(str, recogniser.classes_))
-    tops = [path.split("/")[0] if "/" in path else None for path in inside]
-    return [
-        (str(root / path), top if top in known else None)
-        for path, top in zip(inside, tops, strict=True)
-    ]
+    tops = [(path, path.split("/")[0] if "/" in path else None) for path in inside]
+    return [(str(root / path), top if top in known else None) for path, top in tops]
 
 
 def _row(path: str, truth: str | None, answer: Answer, recogniser: Recogniser) -> Row:

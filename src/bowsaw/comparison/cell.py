@@ -172,7 +172,6 @@ class SplitRun:
     def fingerprint(self, key: Key) -> str:
         """Return a digest of all that a cell depends on, known before it is measured."""
         run = self.experiment
-        soft = key.coding == "soft"
         given = run.codebook if key.method == GIVEN else None
         return fingerprint(
             data=self.collection.digest,
@@ -180,7 +179,7 @@ class SplitRun:
             kmeans=estimator_settings(self._kmeans(key.full_words)),
             codebook=None if given is None else given.digest,
             panel=[key.full_words, key.coding],
-            sharpness=[run.sharpness, run.perplexity] if soft else None,
+            sharpness=[run.sharpness, run.perplexity] if key.coding == "soft" else None,
             method=[key.method, key.size, settings(run.methods[key.method].estimator)],
             mappings=run.mappings(key.method),
             classifier=estimator_settings(HistogramClassifier()),

@@ -108,11 +108,8 @@ class Collection:
         kept = store.split
         codebook_kept, train_kept = (50, 50) if kept is None else (kept.n_codebook, kept.n_train)
         called = name or store.path.resolve().name.removesuffix(".store") or "images"
-        about = {
-            "descriptor": dict(store.description or {}),
-            "n_set_aside": len(store.set_aside),
-            **about,
-        }
+        known = {"descriptor": dict(store.description or {}), "n_set_aside": len(store.set_aside)}
+        about = {**known, **about}
         y = np.asarray(store.y, dtype=np.int64)
         sizes = (
             codebook_kept if codebook_images is None else codebook_images,

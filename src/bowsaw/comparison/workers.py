@@ -96,7 +96,14 @@ def measure_tasks(
                 write(*message)
     finally:
         with defer_signals():
-            _stop(list(workers.values()))
+            for worker in workers.values():
+                worker.terminate()
+            for worker in workers.values():
+                worker.join(STOP_SECONDS)
+                if worker.exitcode is None:
+                    # It does not end by itself.
+                    worker.kill()
+                    worker.join(STOP_SECONDS)
 
 
 def _measure(
@@ -142,17 +149,6 @@ def _exchange(worker: Any, call: Callable[..., Any], *message: Any) -> Any:
             "it, mostly for memory). Finished cells are kept: run the same command again, with "
             "-j 1 if memory is short."
         ) from None
-
-
-def _stop(workers: Sequence[Any]) -> None:
-    """End processes, by force where they do not end by themselves."""
-    for worker in workers:
-        worker.terminate()
-    for worker in workers:
-        worker.join(STOP_SECONDS)
-        if worker.exitcode is None:
-            worker.kill()
-            worker.join(STOP_SECONDS)
 
 
 @contextmanager

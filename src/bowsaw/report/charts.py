@@ -384,11 +384,6 @@ def _curve(
     for i, (entry, level) in enumerate(zip(entries, levels, strict=True)):
         if faint:
             break
-        described = (
-            f"{look.name}, {entry.n_columns:,} dimensions, codes with "
-            f"{entry.n_coding_words:,} words: accuracy {level.text} "
-            f"(95 % interval, {format_count(len(level.values), unit)})"
-        )
         point = _scaled(
             "g",
             "transform",
@@ -398,7 +393,9 @@ def _curve(
             data_size=entry.size,
             data_mean=f"{level.mean:.4f}",
             role="img",
-            aria_label=described,
+            aria_label=f"{look.name}, {entry.n_columns:,} dimensions, codes with "
+            f"{entry.n_coding_words:,} words: accuracy {level.text} (95 % interval, "
+            f"{format_count(len(level.values), unit)})",
         )
         drawn.append(point)
     if label is not None:
@@ -546,11 +543,8 @@ def write_figure(
     check_choice(view, "view", CALLED)
     check_choice(axis, "axis", AXES)
     run = read_run(folder)
-    panels = [
-        panel
-        for panel in panels_of(run.about, run.cells)
-        if view in panel.maps and (only or {}).items() <= panel.key._asdict().items()
-    ]
+    mapped = [panel for panel in panels_of(run.about, run.cells) if view in panel.maps]
+    panels = [p for p in mapped if (only or {}).items() <= p.key._asdict().items()]
     if not panels:
         raise ParameterError(
             f"no panel of {os.fspath(folder)} has {CALLED[view]} histograms and "
@@ -570,7 +564,6 @@ def style_sheet() -> str:
 def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, Look]) -> str:
     columns, use = (1, "curves") if len(panels) == 1 else (2, "grid")
     frame, head, gap = FRAMES[use], 30, 12
-    rows = -(-len(panels) // columns)
     width = columns * frame.width + (columns - 1) * gap
     drawn: list[Content] = []
     for place, panel in enumerate(panels):
@@ -581,7 +574,7 @@ def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, L
         title = tag("text", panel.title, x=frame.left, y=20, class_="title")
         inner = Markup(inner.replace("<svg ", size, 1))
         drawn.append(tag("g", title, inner, transform=f"translate({left} {top})"))
-    height = rows * (frame.height + head)
+    height = -(-len(panels) // columns) * (frame.height + head)
     made = tag(
         "svg",
         tag("style", Markup(style_sheet())),

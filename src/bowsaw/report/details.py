@@ -89,11 +89,8 @@ def page_details(folder: Path, run: Run) -> list[Line]:
     cells: list[Line] = sorted(
         (c for c in run.cells if c["split"] == first), key=lambda c: c["size"]
     )
-    lines: list[Line] = [
-        {"kind": "trace", **key_of(cell)._asdict(), **cell["trace"]}
-        for cell in cells
-        if cell.get("trace")
-    ]
+    traced = (cell for cell in cells if cell.get("trace"))
+    lines: list[Line] = [{"kind": "trace", **key_of(c)._asdict(), **c["trace"]} for c in traced]
     fulls = [cell for cell in cells if cell["method"] == FULL]
     for name, n_words in dict.fromkeys((cell["set"], cell["size"]) for cell in fulls):
         samples, drawn, book = read_samples(folder, name), [], None

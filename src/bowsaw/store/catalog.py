@@ -214,13 +214,10 @@ def _find_damage(content: Content, fingerprint: str) -> str:
 
 def _is_typed(entry: Entry) -> bool:
     """Check types: SQLite keeps any value in any column."""
-    texts = (entry.path, entry.status, entry.reason)
-    numbers = (entry.shard, entry.start, entry.count, entry.width, entry.height)
-    return (
-        type(entry.label) is int
-        and {*map(type, texts)} == {str}
-        and {*map(type, numbers)} <= {int, type(None)}
-    )
+    texts = {*map(type, (entry.path, entry.status, entry.reason))}
+    others = (entry.shard, entry.start, entry.count, entry.width, entry.height)
+    numbers = {*map(type, others)}
+    return type(entry.label) is int and texts == {str} and numbers <= {int, type(None)}
 
 
 def _escapes(path: str) -> bool:

@@ -257,8 +257,7 @@ class ShardRefs:
 
     def landmarks(self) -> dict[Path, int | None]:
         """Return the first and the last file with their sizes, to check that workers see them."""
-        ends = {Path(self.files[i][0]): i for i in (0, -1)}
-        return {path: path.stat().st_size for path in ends}
+        return {path: path.stat().st_size for path in (Path(self.files[i][0]) for i in (0, -1))}
 
     def bags(self, first: int, last: int) -> ShardRefs:
         """Return the references of some of the bags."""
