@@ -556,11 +556,13 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         # Version 3 has the layout of version 2; texts of numbers are ASCII in both.
         old = version == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        try:
-            shape, _, dtype = read(file)
-        except MemoryError:
+        header = None
+        with suppress(MemoryError):
             # Python's parser raises it for deep brackets, whatever memory there is.
-            raise ValueError("its header is nested too deeply") from None
+            header = read(file)
+        if header is None:
+            raise ValueError("its header is nested too deeply")
+        shape, _, dtype = header
         left = n_bytes - file.tell()
         # Long doubles of other systems are read as something else, without a warning.
         if dtype.kind not in "biufcSU" or dtype.char in "gG":
