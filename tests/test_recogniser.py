@@ -337,7 +337,7 @@ def test_words_in_the_space_of_a_projection(photos, unseen, tmp_path):
     book = made.codebook_
     assert book.projection.matrix.shape == (128, 3)
     assert made.summary_["n_components"] == 3
-    assert made.summary_["bytes"]["words"] == 6 * 3 * 4
+    assert made.summary_["bytes"]["words"] == 4 * (6 * 3 + 128 * 3 + 128)
     session = onnxruntime.InferenceSession(tmp_path / "made" / "recogniser.onnx")
     rows = made.descriptor.transform(unseen[:1])[0].astype(np.float32)
     label = session.run(["label"], {"descriptors": rows})[0][0]
