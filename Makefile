@@ -24,7 +24,7 @@ export PYTHONUTF8 := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser lint style types imports format bench reproduce docs faults fuzz clean
+.PHONY: help demo test test-all browser compilers lint style types imports format bench reproduce docs faults fuzz clean
 .NOTPARALLEL:
 # An interrupted set-up must not look like a finished one.
 .DELETE_ON_ERROR:
@@ -45,6 +45,9 @@ test-all: $(VENV)/.dev-is-installed ## the rest: real images, browser, cluster, 
 
 browser: $(VENV)/pyvenv.cfg ## find a Chromium for the browser tests, or install one with apt
 	@$(RUN) tests/browser/chromium.py
+
+compilers: $(VENV)/pyvenv.cfg ## find compilers and emulators of ARM for the tests of C headers, or install them with apt
+	@$(RUN) tests/formats/cross_compilers.py
 
 lint: style types imports ## check style, types and the layers of the packages
 

@@ -21,6 +21,7 @@ from bowsaw.errors import (
 from bowsaw.evaluation.classifier import DEFAULT_GRID
 from bowsaw.evaluation.measures import mean_class_accuracy
 from bowsaw.evaluation.significance import accuracy_margin
+from bowsaw.images.decode import read_image
 from bowsaw.recogniser import FILES, SAMPLE
 
 HOW = {"n_kept": 6, "n_words": 24, "method": "annealing", "n_folds": 3, "n_jobs": 1}
@@ -146,7 +147,7 @@ def test_it_recognises_new_images(unseen, made):
     recogniser, _ = made
     right = np.mean(recogniser.predict(unseen) == np.array(CLASSES)[unseen.y])
     assert right > 0.6
-    assert recogniser.score_ > 0.6
+    assert recogniser.score_ > 0.5  # of three classes
     pixels = [cv2.imread(path) for path in unseen[:4]]
     assert recogniser.predict(pixels).tolist() == recogniser.predict(unseen[:4]).tolist()
 
@@ -162,8 +163,7 @@ def test_files_hold_the_same_recogniser(unseen, made, tmp_path):
         assert "The recogniser" in (place / "index.html").read_text()
     session = onnxruntime.InferenceSession(folder / "recogniser.onnx")
     for path, scores in zip(unseen[:5], recogniser.decision_function(unseen[:5]), strict=True):
-        values = bs.DenseSift().transform([path]).values.astype(np.float32)
-        (found,) = session.run(["scores"], {"descriptors": values})
+        (found,) = session.run(["scores"], {"image": read_image(path).grey[None]})
         assert np.allclose(found.ravel(), scores, atol=1e-4)
 
 
@@ -210,11 +210,11 @@ def test_other_settings_and_other_files_are_refused(photos, made, tmp_path):
 
 def test_max_bytes_is_the_size_of_the_onnx_file(photos, tmp_path):
     how = {**HOW, "n_kept": None, "method": "random", "n_folds": 2}
-    made = bs.shrink(photos, folder=tmp_path / "r", max_bytes=12_000, **how)
+    made = bs.shrink(photos, folder=tmp_path / "r", max_bytes=18_000, **how)
     size = (tmp_path / "r" / "recogniser.onnx").stat().st_size
     assert made.codebook_.n_words > 1
     # Another word of 128 numbers and 3 weights does not fit.
-    assert 12_000 - 4 * (128 + 3) - 16 < size <= 12_000
+    assert 18_000 - 4 * (128 + 3) - 16 < size <= 18_000
     assert made.summary_["bytes"]["recogniser.onnx"] == size
     with pytest.raises(ParameterError, match="max_bytes must be at least"):
         bs.shrink(photos, max_bytes=100, **how)
@@ -339,8 +339,7 @@ def test_words_in_the_space_of_a_projection(photos, unseen, tmp_path):
     assert made.summary_["n_components"] == 3
     assert made.summary_["bytes"]["words"] == 4 * (6 * 3 + 128 * 3 + 128)
     session = onnxruntime.InferenceSession(tmp_path / "made" / "recogniser.onnx")
-    rows = made.descriptor.transform(unseen[:1])[0].astype(np.float32)
-    label = session.run(["label"], {"descriptors": rows})[0][0]
+    label = session.run(["label"], {"image": read_image(unseen.paths[0]).grey[None]})[0][0]
     again = bs.Recogniser.load(tmp_path / "made")
     assert again.codebook_ == book
     assert again.predict(unseen.paths[:1]).tolist() == [made.classes_[label]]

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -45,8 +45,14 @@ def is_required(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("BOWSAW_BROWSER") == "require"
 
 
-def apt_commands(environment: Mapping[str, str] = os.environ) -> list[list[str]] | None:
-    """List the commands that install Chromium; None where this user cannot install with apt."""
+# The tests measure what overflows, so they need a typeface of the usual width.
+PACKAGES = ("chromium", "fonts-liberation")
+
+
+def apt_commands(
+    environment: Mapping[str, str] = os.environ, packages: Sequence[str] = PACKAGES
+) -> list[list[str]] | None:
+    """List the commands that install packages; None where this user cannot install with apt."""
     path = environment.get("PATH", os.defpath)
     if not (apt := shutil.which("apt-get", path=path)):
         return None
@@ -56,8 +62,6 @@ def apt_commands(environment: Mapping[str, str] = os.environ) -> list[list[str]]
             return None
         prefix = [sudo]
     patient = [*prefix, apt, "-q", "-o", "Acquire::Retries=3"]
-    # The tests measure what overflows, so they need a typeface of the usual width.
-    packages = ["chromium", "fonts-liberation"]
     return [[*patient, "update"], [*patient, "install", "-y", "--no-install-recommends", *packages]]
 
 

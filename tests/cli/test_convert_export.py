@@ -11,6 +11,7 @@ from bowsaw.errors import MismatchError, ParameterError
 from bowsaw.formats.c_header import write_c_header
 from bowsaw.formats.classifier import load_classifier
 from bowsaw.formats.onnx import write_onnx
+from bowsaw.report import write_recogniser_page
 
 
 def test_to_opencv_and_back(bowsaw, made):
@@ -87,6 +88,7 @@ BYTES = ("--dtype uint8", {"descriptors": "uint8"})
         (".onnx", None, *BYTES),
         (".onnx", 7.0, "", {}),
         (".onnx", "model", "", {}),
+        (".html", "model", "", {}),
         (".h", 40.0, *BYTES),
         (".h", "model", *BYTES),
         (".h", None, "--word-dtype float32", {"words": "float32"}),
@@ -103,12 +105,14 @@ def test_export_is_the_function(bowsaw, made, model, tmp_path, end, sharpness, f
     else:
         coder = bs.BagOfWords(book, coding="soft", sharpness=sharpness)
     [line] = bowsaw("export", made.book, "-o", f"a{end}", *chosen, *flags.split()).lines()
-    write = write_onnx if end == ".onnx" else write_c_header
+    write = {".onnx": write_onnx, ".h": write_c_header, ".html": write_recogniser_page}[end]
     write(coder, tmp_path / f"b{end}", fitted, **options)
     assert (tmp_path / f"a{end}").read_bytes() == (tmp_path / f"b{end}").read_bytes()
     assert line.startswith(f"a{end}: 12 words of 128 dimensions, ")
-    taken = options.get("descriptors", "float32")
-    assert line.endswith(f"; takes {taken} descriptors of which a norm of 1 is 512")
+    taken = f"{options.get('descriptors', 'float32')} descriptors of which a norm of 1 is 512"
+    if "descriptors" not in options:
+        taken = "images" if end == ".html" else "grey images"
+    assert line.endswith(f"; takes {taken}")
     assert ("3 classes" in line) == (sharpness == "model")
     assert ("soft coding of sharpness" in line) == (sharpness is not None)
 

@@ -37,7 +37,7 @@ def test_two_commands_from_a_folder_to_classes(bowsaw, folder):
     before = f"{made.full_score_:.3f} ± {made.full_score_margin_:.3f}"
     assert shown["before"] == f"{before} with all 20 words"
     assert "dots/broken.png: not an image" in found.out
-    assert shown["page"] == "r/index.html"
+    assert (shown["page"], shown["in a browser"]) == ("r/index.html", "r/try.html")
     assert "2-fold cross-validation" in found.out
     assert [line for line in found.err.splitlines() if line.endswith("…")] == [
         "describing the images …",
@@ -97,10 +97,14 @@ def test_json_and_csv_have_the_same_answers(bowsaw, folder):
 
 
 def test_a_recogniser_is_exported_from_its_folder(bowsaw, folder):
-    for name in ("a.onnx", "a.h"):
+    for name in ("a.onnx", "a.h", "a.html"):
+        # Again, and in the place of the first.
+        bowsaw("export", folder / "r", "-o", name)
         (line,) = bowsaw("export", folder / "r", "-o", name).lines()
         assert line.startswith(f"{name}: 5 words of 128 dimensions, hard coding, 3 classes")
     assert Path("a.onnx").read_bytes() == (folder / "r" / "recogniser.onnx").read_bytes()
+    assert Path("a.html").read_bytes() == (folder / "r" / "try.html").read_bytes()
+    assert '<a href="try.html">' in (folder / "r" / "index.html").read_text()
 
 
 def test_inspect_shows_a_recogniser(bowsaw, folder):

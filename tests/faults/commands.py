@@ -93,7 +93,7 @@ COMMANDS = {
         f"export: {suffix}": Command(
             f"export BOOK --classifier MODEL -o out{suffix}", f"out{suffix}", resumes=False
         )
-        for suffix in (".onnx", ".h")
+        for suffix in (".onnx", ".h", ".html")
     },
 }
 """By name, "COMMAND" or "COMMAND: what is special"."""

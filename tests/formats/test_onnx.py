@@ -8,10 +8,12 @@ import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
+from tests.contracts import dense_sift as contract
 from tests.nearest.test_search import NAMED, float32
 
 import bowsaw as bs
@@ -114,17 +116,88 @@ def test_sums_are_taken_in_the_order_of_the_dimensions(path):
 @pytest.mark.parametrize("coding", ["hard", "soft"])
 def test_an_empty_bag_has_an_empty_histogram(path, book, coding):
     fitted = LinearSVC().fit(np.eye(30)[:9], np.arange(9) % 3)
-    write_onnx(bs.BagOfWords(book, coding=coding), path, fitted)
+    write_onnx(bs.BagOfWords(book, coding=coding), path, fitted, descriptors="float32")
     found = runner(path)(np.empty((0, 128), np.float32))
     assert np.array_equal(found["histogram"], np.zeros((1, 30)))
     np.testing.assert_allclose(found["scores"][0], fitted.intercept_, rtol=1e-6)
     assert found["label"].tolist() == [int(np.argmax(fitted.intercept_))]
 
 
+def image_runner(path):
+    """Return a function of images that adds their descriptors; None in place of an error."""
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    kind = onnx.helper.make_tensor_value_info("descriptors", onnx.TensorProto.FLOAT, ["rows", 128])
+    model.graph.output.append(kind)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    names = [output.name for output in session.get_outputs()]
+
+    def run(images):
+        try:
+            return dict(zip(names, session.run(names, {"image": images}), strict=True))
+        except (InvalidArgument, Fail, RuntimeException):
+            return None
+
+    return run
+
+
+@pytest.mark.parametrize("parameters", contract.PARAMETERS[::2], ids=str)
+def test_descriptors_are_those_of_the_definition(path, parameters):
+    about = bs.DenseSift(**parameters).description()
+    write_onnx(bs.Codebook(np.eye(3, 128), scale=512, description=about), path)
+    run = image_runner(path)
+    contract.assert_agrees(lambda grey: (run(grey[None]) or {}).get("descriptors"), **parameters)
+
+
+def test_images_are_reduced_as_defined(path):
+    about = bs.DenseSift().description()
+    write_onnx(bs.Codebook(np.eye(3, 128), scale=512, description=about), path)
+    run = image_runner(path)
+    for name, image in contract.LARGE.items():
+        small, found = contract.reduced(name), run(image[None])
+        if min(small.shape) < 16:
+            assert found is None
+        else:
+            np.testing.assert_array_equal(found["descriptors"], run(small[None])["descriptors"])
+
+
+@pytest.mark.parametrize(
+    ("coding", "dtype", "projected"),
+    [("hard", "uint8", False), ("soft", "uint8", True), ("soft", "float32", False)],
+)
+def test_a_batch_of_images_gets_the_classes_of_python(path, scenes, book, coding, dtype, projected):
+    sift = bs.DenseSift(max_side=None, dtype=dtype)
+    folder = bs.ImageFolder(scenes)
+    images = [sift.load(folder.paths[i]).grey[:48, :60] for i in range(0, len(folder), 30)]
+    scale = sift.scale / 512
+    words = bs.Codebook(book.words * scale, scale=sift.scale, description=sift.description())
+    if projected:
+        projection = bs.Projection.pca([words.words], 9, scale=sift.scale)
+        moved = projection.apply(words.words)
+        words = bs.Codebook(
+            moved, scale=sift.scale, description=words.description, projection=projection
+        )
+    coder = bs.BagOfWords(words, coding=coding)
+    X = coder.transform(sift.transform(images))
+    model = LinearModel.of(LinearSVC().fit(X, np.arange(len(X)) % 3), coder)
+    write_onnx(coder, path, model)
+    found = image_runner(path)(np.array(images))
+    if coding == "hard":
+        np.testing.assert_array_equal(found["histogram"], X, strict=True)
+        counts = [np.bincount(codes, minlength=30) for codes in found["codes"]]
+        np.testing.assert_allclose(counts, X * found["codes"].shape[1], rtol=1e-6)
+    assert np.abs(found["histogram"] - X).max() <= 1e-5
+    np.testing.assert_allclose(found["scores"], model.scores(X), rtol=1e-3, atol=1e-4)
+    assert [model.classes[i] for i in found["label"]] == model.predict(X).tolist()
+
+
 def test_the_metadata_say_what_it_was_made_of(path, book, tmp_path):
     coder = bs.BagOfWords(book, coding="soft", sharpness=20.0)
     names = ["☃", "brick", "grass"]
-    write_onnx(coder, path, bs.HistogramClassifier(C=1.0).fit(np.eye(30)[:9], np.array(names * 3)))
+    fitted = bs.HistogramClassifier(C=1.0).fit(np.eye(30)[:9], np.array(names * 3))
+    write_onnx(coder, path, fitted, descriptors="float32")
     model = onnx.load(path)
     texts = {entry.key: entry.value for entry in model.metadata_props}
     assert json.loads(texts["classes"]) == sorted(names)
@@ -138,6 +211,12 @@ def test_the_metadata_say_what_it_was_made_of(path, book, tmp_path):
     [rows] = model.graph.input
     assert rows.doc_string == "one descriptor per row, of which a norm of 1 is 512"
     assert all(output.doc_string for output in model.graph.output)
+    write_onnx(coder, path, fitted)
+    from_pixels = onnx.load(path)
+    assert from_pixels.metadata_props == model.metadata_props
+    [image] = from_pixels.graph.input
+    assert image.doc_string.startswith("grey, black 0 to white 255; no side below 16 pixels")
+    assert all(output.doc_string for output in from_pixels.graph.output)
     # A unit that is unknown is not made up.
     bs.save(book, tmp_path / "words.npy")
     write_onnx(bs.load(tmp_path / "words.npy"), path)
@@ -147,7 +226,7 @@ def test_the_metadata_say_what_it_was_made_of(path, book, tmp_path):
 
 
 def test_equal_models_give_equal_bytes_and_what_does_not_fit_is_refused(path, book):
-    write_onnx(book, path)
+    write_onnx(book, path, descriptors="float32")
     first = path.read_bytes()
     # The words are stored once.
     assert len(first) < book.words.nbytes + 8000
@@ -160,5 +239,5 @@ def test_equal_models_give_equal_bytes_and_what_does_not_fit_is_refused(path, bo
         write_onnx(book.only(book.ids[:29]), path, fitted)
     with pytest.raises(MismatchError, match="other words"):
         write_onnx(book.only(book.ids[::-1]), path, LinearModel.of(fitted, book))
-    write_onnx(book, path)
+    write_onnx(book, path, descriptors="float32")
     assert path.read_bytes() == first

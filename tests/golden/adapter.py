@@ -7,6 +7,7 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,8 @@ def codebook(words: np.ndarray, ids: np.ndarray) -> Any:
 
 save, load = bs.save, bs.load
 save_classifier, load_classifier = bs.formats.save_classifier, bs.formats.load_classifier
-write_onnx, write_c_header = bs.formats.write_onnx, bs.formats.write_c_header
+write_onnx = partial(bs.formats.write_onnx, descriptors="float32")
+write_c_header = bs.formats.write_c_header
 
 
 def store_bags(store: Path) -> Any:

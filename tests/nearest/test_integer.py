@@ -16,7 +16,7 @@ from bowsaw.bags import Bags
 from bowsaw.errors import ParameterError
 from bowsaw.nearest import _integer_kernel as kernel
 from bowsaw.nearest import integer
-from bowsaw.nearest.integer import integer_words, uses_integers
+from bowsaw.nearest.integer import Groups, integer_words, uses_integers
 from bowsaw.nearest.search import WordSearch, nearest_words
 
 
@@ -124,6 +124,39 @@ def test_the_error_of_a_score_is_within_its_bound():
     gaps = (scores - scores[:, :1]) - (true - true[:, :1])
     assert (np.abs(gaps) <= 2 * bound[:, None]).all()
     assert np.abs(gaps).max() > bound.min() / 4
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_words_that_move(monkeypatch, path):
+    """Rounds of k-means: bounds rule groups out, stay bounds, and change no answer."""
+    monkeypatch.setenv("BOWSAW_SEARCH", path)
+    random = np.random.default_rng(3)
+    centres = random.integers(0, 200, (12, 9))
+    rows = np.uint8(centres[random.integers(0, 12, 400)] + random.integers(0, 40, (400, 9)))
+    words = np.float32(centres[np.arange(230) % 12] + random.integers(0, 40, (230, 9)))
+    groups, guess, bags = Groups.of(words), None, Bags(rows)
+    assert sorted(groups.order.tolist()) == list(range(230))
+    bounds = np.zeros(WordSearch(words, groups).n_bounds(bags) * len(rows), dtype=np.uint16)
+    assert bool(len(bounds)) == (path == "vnni")
+    for size in (0, 3, 1, 0.3, 0.01, 0, 0.1):
+        moved = np.clip(words + size * np.float32(random.normal(size=words.shape)), 0, 255)
+        if size == 0.3:
+            moved[5] = rows[17]  # a word without descriptors jumps
+        groups, words = groups.moved(words, moved), moved
+        search = WordSearch(words, groups)
+        before = bounds.copy()
+        guess = search.find(search.read(bags, 0, 400), guess, bounds if len(bounds) else None)
+        np.testing.assert_array_equal(guess, oracle.nearest(rows, words))
+        if path == "vnni":
+            distances = np.sqrt(oracle.squared_distances(rows, words)[:, groups.order])
+            n_tiles = len(bounds) // len(rows)
+            starts = np.arange(n_tiles) * kernel.TILE
+            least = np.minimum.reduceat(distances, starts, axis=1).T
+            drift = groups.drift[starts // integer.GROUP]
+            stored = bounds.reshape(n_tiles, -1) * kernel.STEP - drift[:, None]
+            assert (stored <= least).all()
+            if size == 0.01:  # most groups are not compared
+                assert (bounds == before).mean() > 0.5
 
 
 def test_words_outside_the_proof_are_left_to_floats():

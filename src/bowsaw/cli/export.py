@@ -1,4 +1,4 @@
-"""``bowsaw export``: a codebook, and a classifier if there is one, as ONNX graph or C header."""
+"""``bowsaw export``: a codebook, and a classifier if there is one, for a device or a browser."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ from bowsaw.cli.command import Command
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.errors import ParameterError
 from bowsaw.formats.c_header import WORDS, write_c_header
-from bowsaw.formats.classifier import DESCRIPTORS, as_recogniser, load_classifier, unit_of
+from bowsaw.formats.classifier import (
+    DESCRIPTORS,
+    as_recogniser,
+    load_classifier,
+    sift_of,
+    unit_of,
+)
 from bowsaw.formats.onnx import write_onnx
 from bowsaw.formats.registry import load
 from bowsaw.formatting import format_bytes, format_count
 from bowsaw.recogniser import FILES, Recogniser
+from bowsaw.report import write_recogniser_page
 
 EXAMPLE = "bowsaw export recogniser/ -o recogniser.h"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    output = "what to write: an ONNX graph (.onnx) or a C header (.h)"
+    output = "what to write: an ONNX graph (.onnx), a C header (.h) or a web page (.html)"
     text = "a folder made by bowsaw shrink, or a codebook"
     parser.add_argument("codebook", metavar="RECOGNISER", help=text)
     opt.add_files(parser, output=output)
     text = "made by bowsaw fit with this codebook; brings its coding (default: histograms only)"
     opt.add(parser, "--classifier", None, text)
-    text = "type of the descriptors that go in, always in the codebook's unit"
+    text = "begin at descriptors of this type, in the codebook's unit (default: at grey pixels)"
     opt.add_from(parser, write_onnx, ("--dtype", "descriptors", DESCRIPTORS, text))
     words, name = (opt.default(write_c_header, option) for option in ("words", "name"))
     text = "type of the words in a C header: 8 bits move them a little, and the header says how far"
@@ -41,24 +48,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(command: Command) -> None:
     options = command.options
+    facts: list[tuple[str, str]] = []
     if Path(options.codebook).is_dir():
         folder = options.codebook
         opt.refuse_options(
             options, ("classifier",), f"the folder {folder} has its own. Leave it out"
         )
-        Recogniser.load(folder)
+        facts = Recogniser.load(folder).facts()
         options.codebook, options.classifier = (f"{folder}/{name}" for name in FILES[:2])
     suffix = Path(options.output).suffix
-    if suffix not in (".onnx", ".h"):
+    if suffix not in (".onnx", ".h", ".html"):
         raise ParameterError(
-            f"the output must be a file name that ends in .onnx or .h; got {options.output}."
+            f"the output must be a file name that ends in .onnx, .h or .html; got {options.output}."
         )
     opt.check_output(
-        options.output, suffix, "export", codebook=options.codebook, classifier=options.classifier
+        options.output,
+        suffix,
+        "device file",
+        codebook=options.codebook,
+        classifier=options.classifier,
     )
     if suffix != ".h":
-        reason = "it is for C headers (.h), and the output is a graph. Leave it out"
+        reason = "it is for C headers (.h). Leave it out"
         opt.refuse_options(options, ("word_dtype", "name"), reason)
+    if suffix == ".html":
+        opt.refuse_options(options, ("dtype",), "a page begins at images. Leave it out")
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
@@ -73,18 +87,22 @@ def run(command: Command) -> None:
         opt.learn_sharpness(coder, opt.open_store(options.store))
     # A wrong sharpness is refused as everywhere.
     coder.transform([])
-    if suffix == ".onnx":
+    if suffix == ".html":
+        write_recogniser_page(coder, options.output, model, facts=facts)
+    elif suffix == ".onnx":
         write_onnx(coder, options.output, model, descriptors=options.descriptors)
     else:
         more: dict[str, Any] = {} if options.name is None else {"name": options.name}
         more["words"] = options.word_dtype or opt.default(write_c_header, "words")
         write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
+    taken = f"{options.descriptors or 'float32'} descriptors {unit_of(book)}"
+    if options.descriptors is None and sift_of(book) is not None:
+        taken = "images" if suffix == ".html" else "grey images"
     classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
     command.result(
         f"{options.output}: {format_count(book.n_words, 'word')} of "
         f"{format_count(book.n_dims, 'dimension')}, {opt.coding_text(coder)}{classes} "
-        f"({format_bytes(Path(options.output).stat().st_size)}); takes {options.descriptors} "
-        f"descriptors {unit_of(book)}"
+        f"({format_bytes(Path(options.output).stat().st_size)}); takes {taken}"
     )
     if model is None:
         command.hint("with classes: give a classifier of bowsaw fit as --classifier")

@@ -15,7 +15,7 @@ from bowsaw.cli.extract import add_dense_sift, dense_sift_of, report_set_aside
 from bowsaw.formatting import format_seconds
 from bowsaw.parallel import effective_jobs
 from bowsaw.progress import live_display
-from bowsaw.recogniser import ALONE, N_FOLDS, ONNX, PAGE, shrink
+from bowsaw.recogniser import ALONE, N_FOLDS, ONNX, PAGE, TRY, shrink
 from bowsaw.store import Store
 
 EXAMPLE = "bowsaw shrink photos/ --keep 50 -o recogniser/"
@@ -85,6 +85,7 @@ def run(command: Command) -> None:
     command.facts(
         [
             ("page", str(folder / PAGE)),
+            ("in a browser", str(folder / TRY)),
             ("on a device", str(folder / ONNX)),
             ("to use it", f"bowsaw predict {shlex.quote(str(folder))} IMAGE"),
             ("took", f"{format_seconds(time.perf_counter() - begin)}; {folder / 'work'} may go"),

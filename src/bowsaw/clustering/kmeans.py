@@ -8,16 +8,17 @@ to the mean of its descriptors, repeat.
 
 - Every descriptor is used unless the user asks for a ``sample``.
 - The start is k-means++ on a sample of ``init_sample`` descriptors per word.
-- The assignment is exact (``bowsaw.nearest``) and starts from the word of the round before, which
-  rules out most others.
+- The assignment is exact (``bowsaw.nearest``) and starts from what is known from the round before,
+  which rules out most words.
 - A word without descriptors moves to the descriptor that is farthest from its own word.
 - It stops after ``max_iter`` rounds, when nothing changes, or when the objective falls by less than
   ``tol`` of itself.
 
 **Cost** of a round: at most 2 · n_dims · n_words operations per descriptor. **Memory**: the sums of
-one part per thread (8 · n_words · n_dims bytes), and 4 bytes per descriptor for the word of the
-round before, up to 256 MiB. The start holds two float32 copies of its sample and 64 distances per
-row: about 200 MB for 5000 words of 128 dimensions. Descriptors are read a block at a time.
+one part per thread (8 · n_words · n_dims bytes), and per descriptor 4 bytes for the word of the
+round before and n_words / 24 for bounds, up to 256 MiB. The start holds two float32 copies of its
+sample and 64 distances per row: about 200 MB for 5000 words of 128 dimensions. Descriptors are read
+a block at a time.
 
 **Invariants.** The words do not depend on the number of threads or machines (``rounds``), nor on
 interruptions: a checkpoint is the state after a round that another follows.

@@ -1,21 +1,30 @@
-"""Words, coding and classifier as one C99 header, for microcontrollers.
+"""From pixels, or from descriptors, to a class as one C99 header, for small devices.
 
-The header has ``static const`` tables, which stay in flash, and ``static inline`` functions; no
-heap, no runtime. Cost of a code: n_words · n_dims multiplications at most. Memory: the tables; soft
-coding needs n_words floats of stack, scores n_classes numbers.
+The header has ``static const`` tables, which stay in flash, and ``static inline`` functions; it
+needs ``math.h``, ``stdint.h`` and ``string.h``, no heap and no runtime.
 
-**Equal codes.** ``bowsaw_code`` adds the squared differences in double, in the order of the
-dimensions, and keeps the first of equal words: our definition of the nearest word. The codes equal
-those of Python, unless the compiler fuses products and sums (``-ffp-contract=off`` forbids it) and
-two words are equally near to 16 digits. ``#define BOWSAW_REAL float`` before the include is faster
-on a processor without double, and a little less exact. Weights are float32.
+**From pixels.** ``bowsaw_recognise`` takes a grey image with its stride, and memory from the
+caller. It follows the definitions of :mod:`bowsaw.images.decode`, exactly, and of
+:mod:`bowsaw.descriptors.dense_sift`. Lines of pixels pass once: each is reduced when it is needed,
+pooled into the rows of cells that it belongs to (2 with the usual parameters), and 4 rows of cells
+make a row of patches. The memory so depends on ``max_side``, not on the image: 67 kB for 300
+pixels. Sums of fixed length run side by side, so a compiler may vectorise them without reordering.
+
+**Equal codes.** Descriptors are compared with words by products in float32, 32 descriptors at a
+time. Where the lead of the best word may be an error of rounding, at most
+(n_dims + 4) · 2⁻²³ · ‖w‖ · (‖x‖ + ‖w‖), squared differences are added in double, in the order of
+the dimensions, and the first of equal words is kept: our definition of the nearest word. Codes of
+equal descriptors so equal those of Python, unless the compiler fuses products and sums
+(``-ffp-contract=off`` forbids it) and two words are equally near to 16 digits, or there is a
+projection, which is in float32. ``#define BOWSAW_REAL float`` before the include avoids double.
 
 **Words in 8 bits.** ``words="uint8"`` or ``"int8"`` stores an integer q with c ≈ step · (q − zero).
 The largest move of a word, √n_dims · step / 2 at most, is ``BOWSAW_WORD_ERROR``, in unit-norm
 units; a code changes only where the two nearest words differ in distance by less than twice that.
 The step has at most 12 binary digits, so that products are exact in float32 on every compiler.
 Where descriptors are uint8 and the words are within 0 and 255, as those of dense SIFT, uint8 has
-step 1 and all arithmetic is in 32-bit integers.
+step 1, products are in 16 and sums in 32 bits. A projection then has 8 bits per entry and a factor
+per column, and weights of classes have 16 bits.
 
 **Names.** All that a header defines begins with one name, so several fit into one program. Names
 are lower case: two that differ in case would share their macros. C++ reserves two underscores.
@@ -39,16 +48,25 @@ from bowsaw._version import __version__
 from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.descriptors.dense_sift import N_CELLS, DenseSift
 from bowsaw.errors import ParameterError
-from bowsaw.formats.classifier import DESCRIPTORS, LinearModel, about, as_recogniser, unit_of
+from bowsaw.formats.classifier import (
+    DESCRIPTORS,
+    LinearModel,
+    about,
+    as_recogniser,
+    sift_of,
+    unit_of,
+)
 from bowsaw.validation import check_choice
 
 WORDS = ("float32", "uint8", "int8")
 DEFAULT_NAME = "bowsaw"
 
 _C_TYPES = {"float32": "float", "uint8": "uint8_t", "int8": "int8_t"}
-_MAX_BYTE_DIMS = 2**31 // 255**2
-"""Up to this many dimensions, a sum of squared differences of bytes fits into 32 bits."""
+_MAX_BYTE_DIMS = 2**29 // 255**2 - 1
+"""Up to this many dimensions, differences of the scores of bytes fit into 32 bits."""
+BYTES = "(uint8_t)(value < 254.5f ? value + 0.5f : 255.0f)"
 _STEP_DIGITS = 12
 _MIN_STEP = 2.0**-126
 """Smaller steps have fewer digits in float32."""
@@ -77,7 +95,7 @@ def write_c_header(
     classifier: Any = None,
     *,
     words: Literal["float32", "uint8", "int8"] = "float32",
-    descriptors: Literal["float32", "uint8"] = "float32",
+    descriptors: Literal["float32", "uint8"] | None = None,
     name: str = DEFAULT_NAME,
 ) -> None:
     """Write words, coding and classifier as a C99 header.
@@ -92,8 +110,9 @@ def write_c_header(
         From `load_classifier`, or a fitted estimator as `save_classifier` takes it.
     words : {"float32", "uint8", "int8"}, default="float32"
         How words are stored; 8 bits move them a little, see the module.
-    descriptors : {"float32", "uint8"}, default="float32"
-        The type of the descriptors; the unit is that of the codebook's words either way.
+    descriptors : {"float32", "uint8"} or None, default=None
+        Begin at descriptors of this type, in the unit of the codebook's words. None begins at
+        pixels if the words were learned from dense SIFT, else at float32 descriptors.
     name : str, default="bowsaw"
         Prefix of everything that the header defines: ``bowsaw_code``, ``BOWSAW_N_WORDS``.
         Headers of different names fit into one program.
@@ -105,11 +124,12 @@ def write_c_header(
     >>> import bowsaw as bs
     >>> file = Path(tempfile.mkdtemp()) / "words.h"
     >>> write_c_header(bs.Codebook([[0.0, 1.5]], ids=[42]), file)
-    >>> print(file.read_text().partition("bowsaw_words")[2].splitlines()[1])
+    >>> print(next(line.strip() for line in file.read_text().splitlines() if "{0.0f" in line))
     {0.0f, 1.5f},
     """
     check_choice(words, "words", WORDS)
-    check_choice(descriptors, "descriptors", DESCRIPTORS)
+    if descriptors is not None:
+        check_choice(descriptors, "descriptors", DESCRIPTORS)
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise ParameterError(
             f"name must be 1 to {_MAX_NAME} lower-case letters, digits and single underscores, "
@@ -121,15 +141,19 @@ def write_c_header(
         )
     bow, model = as_recogniser(coder, classifier)
     book = bow.words_in_use()
-    if book.projection is not None:
-        raise ParameterError("a C header cannot hold the codebook's projection. Export as .onnx.")
-    parts = [
-        _head(bow, book, words, descriptors, model),
-        _words(book, words, descriptors),
-        _template("hard") if bow.coding == "hard" else _soft(bow, book),
-    ]
+    sift = sift_of(book) if descriptors is None else None
+    if sift is not None and sift.max_side is not None and sift.max_side < sift.patch:
+        sift = None
+    kind = descriptors or (sift.dtype if sift else "float32")
+    parts = [_head(bow, book, kind), _words(bow, book, words, kind)]
+    parts.append(_template("hard") if bow.coding == "hard" else _template("soft"))
+    parts.append(_template("histogram"))
+    if sift is not None:
+        parts.append(_pixels(sift))
     if model is not None:
-        parts.append(_classifier(model))
+        parts.append(_classifier(model, words))
+        if sift is not None:
+            parts.append(_template("recognise"))
     parts.append("#endif\n")
     text = _WITH_NAME.sub(
         lambda found: name if found[1] == DEFAULT_NAME else name.upper(), "\n".join(parts)
@@ -145,23 +169,29 @@ def write_c_header(
         file.write(text.encode("ascii"))
 
 
-def _template(name: str) -> str:
-    return (Path(__file__).parent / "templates" / f"{name}.h").read_text("ascii")
+def _template(name: str, **marks: str) -> str:
+    text = (Path(__file__).parent / "templates" / f"{name}.h").read_text("ascii")
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    return text
 
 
-def _head(
-    bow: BagOfWords, book: Codebook, words: str, descriptors: str, model: LinearModel | None
-) -> str:
-    uses_maths = bow.coding == "soft" or (model is not None and model.mapping == "sqrt")
-    within = book.words.min() >= 0 and book.words.max() <= 255
-    small = within and book.n_dims <= _MAX_BYTE_DIMS
-    integers = words == descriptors == "uint8" and small
-    distance = "int32_t" if integers else "BOWSAW_REAL"
+def _table(kind: str, name: str, rows: NDArray[Any]) -> str:
+    """Return a table of one or two dimensions, with the literals of its numbers."""
+    sizes = "".join(f"[{n}]" for n in rows.shape)
+    if rows.ndim == 1:
+        return f"static const {kind} bowsaw_{name}{sizes} = {_c_row(_c_numbers(rows))};"
+    lines = "".join(f"{_c_row(_c_numbers(row))},\n" for row in rows)
+    return f"static const {kind} bowsaw_{name}{sizes} = {{\n{lines}}};"
+
+
+def _head(bow: BagOfWords, book: Codebook, descriptors: str) -> str:
+    n_inputs = book.n_dims if book.projection is None else len(book.projection.mean)
     return f"""\
 /* {book.n_words} visual words of {book.n_dims} dimensions, written by bowsaw {__version__}.
    @ABOUT@
 
-   A descriptor is {book.n_dims} numbers of type bowsaw_input, {unit_of(book)}
+   A descriptor is {n_inputs} numbers of type bowsaw_input, {unit_of(book)}
    (BOWSAW_SCALE). */
 #if defined(BOWSAW_WORDS_H) && !defined(BOWSAW_WORDS_H_@SELF@)
 #error "another header of this name is in use: write one of them with another --name"
@@ -170,73 +200,132 @@ def _head(
 #define BOWSAW_WORDS_H
 #define BOWSAW_WORDS_H_@SELF@
 
-#include <stddef.h>
+#include <math.h>
 #include <stdint.h>
-{"#include <math.h>" + chr(10) if uses_maths else ""}
+#include <string.h>
+
 #define BOWSAW_N_WORDS {book.n_words}
 #define BOWSAW_N_DIMS {book.n_dims}
+#define BOWSAW_N_INPUTS {n_inputs}
 #define BOWSAW_SCALE {_c_number(book.scale)}
 
-/* What sums are computed in; float is quicker where there is no double, and less exact. */
+/* What close distances and scores are computed in; float where there is no double, less exact. */
 #ifndef BOWSAW_REAL
 #define BOWSAW_REAL double
 #endif
 
 typedef {_C_TYPES[descriptors]} bowsaw_input;
-typedef {distance} bowsaw_distance;
 """
 
 
-def _words(book: Codebook, kind: str, descriptors: str) -> str:
-    lines, entry = [], "bowsaw_words[k][d]"
-    if kind == "float32":
-        table: NDArray[Any] = book.words
-    else:
-        found = quantize_words(book.words, kind, descriptors)
-        table = found.values
+def _words(bow: BagOfWords, book: Codebook, kind: str, descriptors: str) -> str:
+    """Return the words, what descriptors go through before, and how they are compared."""
+    lines, entry, known = [], "bowsaw_words[k][d]", book.projection
+    table: NDArray[Any] = book.words
+    compared, step, zero = book.words, 1.0, 0
+    if kind != "float32":
+        found = quantize_words(book.words, kind, "float32" if known else descriptors)
+        table, compared = found.values, found.restored()
+        step, zero = found.step, found.zero
         error = _c_number(_float_above(found.error / book.scale))
         lines.append("/* No word is farther from its stored form than this; 1 is a norm of 1. */")
         lines.append(f"#define BOWSAW_WORD_ERROR {error}")
-        if (found.step, found.zero) != (1.0, 0):
-            entry = "BOWSAW_STEP * (float)(bowsaw_words[k][d] - BOWSAW_ZERO)"
-            lines.append(f"#define BOWSAW_STEP {_c_number(found.step)}")
-            lines.append(f"#define BOWSAW_ZERO {found.zero}")
-    ids = "uint32_t" if int(book.ids.max()) < 2**32 else "uint64_t"
-    names = _c_row(map(str, book.ids.tolist()), "u")
+        entry = f"{_c_number(step)} * (float)(bowsaw_words[k][d] - {zero})"
+    integers = kind == descriptors == "uint8" and known is None and (step, zero) == (1.0, 0)
+    integers = integers and book.n_dims <= _MAX_BYTE_DIMS
+    exact = np.einsum("kd,kd->k", *[compared.astype(np.float64)] * 2)
+    # The largest float32 stands for what is beyond: such distances are always computed exactly.
+    highest = float(np.finfo(np.float32).max)
+    longest = min(float(np.sqrt(exact.max())), highest)
+    if integers:
+        norms = exact.astype(np.int32)
+        lines.append("#define BOWSAW_LOWEST (-1073741824)")
+    else:
+        norms = np.minimum(exact / 2, highest).astype(np.float32)
+        rounding = min((2 * book.n_dims + 8) * 2.0**-24 * longest, highest)
+        lines.append("#define BOWSAW_LOWEST (-HUGE_VALF)")
+        lines.append(f"#define BOWSAW_ENTRY(k, d) ({entry})")
+        lines.append(f"#define BOWSAW_LONGEST {_c_number(longest)}")
+        lines.append(f"#define BOWSAW_ROUNDING {_c_number(_float_above(rounding))}")
+    if bow.coding == "soft":
+        # A score is half a difference of squares, or a whole one; no larger factor is needed.
+        factor = min((1 if integers else 2) * bow.sharpness_in_use() / book.scale**2, 1e38)
+        lines.append("/* Factor of a difference of scores in the exponent. */")
+        lines.append(f"#define BOWSAW_SHARPNESS {_c_number(factor)}")
     lines += [
         "/* The ids of the words, the same before and after pruning. */",
-        f"static const {ids} bowsaw_ids[BOWSAW_N_WORDS] = {names};",
-        "",
-        f"static const {_C_TYPES[kind]} bowsaw_words[BOWSAW_N_WORDS][BOWSAW_N_DIMS] = {{",
-        *(f"{_c_row(_c_numbers(word))}," for word in table),
-        "};",
+        _table(_unsigned(book.ids), "ids", book.ids.astype(np.uint64)),
+        _table(_C_TYPES[kind], "words", table),
+        _table("int32_t" if integers else "float", "norms", norms),
     ]
-    return "\n".join(lines) + _template("distance").replace("ENTRY", entry)
+    load = "load"
+    if known is not None:
+        load, matrix = "project", known.matrix
+        units = np.ones(book.n_dims, np.float32)
+        if kind != "float32":
+            units = np.maximum(np.abs(matrix).max(axis=0), np.float32(_MIN_STEP)) / np.float32(127)
+            matrix = np.rint(matrix / units).astype(np.int8)
+        lines.append(_table("float", "mean", known.mean))
+        lines.append(_table("float" if kind == "float32" else "int8_t", "projection", matrix))
+        lines.append(_table("float", "units", units))
+    search = _template("search_bytes") if integers else _template("search", LOAD=_template(load))
+    return "\n".join(lines) + search
 
 
-def _soft(bow: BagOfWords, book: Codebook) -> str:
-    # No larger factor is needed in float32.
-    factor = min(bow.sharpness_in_use() / book.scale**2, 1e38)
-    return _template("soft").replace("SHARPNESS SHARPNESS", f"SHARPNESS {_c_number(factor)}")
+def _unsigned(ids: NDArray[np.int64]) -> str:
+    n_bits = next(n for n in (16, 32, 64) if int(ids.max()) < 2**n)
+    return f"uint{n_bits}_t"
 
 
-def _classifier(model: LinearModel) -> str:
-    weights = (model.weights * model.scale).T.astype(np.float32)
-    mapped = "(BOWSAW_REAL)sqrt(histogram[k])" if model.mapping == "sqrt" else "histogram[k]"
-    intercepts = _c_row(_c_numbers(model.intercepts.astype(np.float32)))
-    rows = "\n".join(f"{_c_row(_c_numbers(row))}," for row in weights)
-    return f"""\
-#define BOWSAW_N_CLASSES {len(model.classes)}
-#define BOWSAW_N_MACHINES {len(model.weights)}
+def _pixels(sift: DenseSift) -> str:
+    cell = sift.patch // N_CELLS
+    pitch = math.gcd(cell, sift.step)
+    side = sift.max_side or 1024
+    largest = "BOWSAW_MAX_SIDE" if sift.max_side is None else "16000000"
+    away = np.abs(np.arange(2 * cell) - cell // 2 - (cell - 1) / 2)
+    triangle = np.maximum(0.0, 1.0 - away / cell).astype(np.float32)
+    contrast = sift.min_contrast * 255.0 * (cell * cell / 16.0)
+    stored = "value" if sift.dtype == "float32" else BYTES
+    lines = [
+        "",
+        "/* Longer sides are refused, or reduced where BOWSAW_REDUCES is defined. */",
+        "#ifndef BOWSAW_MAX_SIDE" if sift.max_side is None else "#define BOWSAW_REDUCES",
+        f"#define BOWSAW_MAX_SIDE {side}",
+        *(["#endif"] if sift.max_side is None else []),
+        f"#define BOWSAW_LARGEST {largest}",
+        f"#define BOWSAW_PATCH {sift.patch}",
+        f"#define BOWSAW_EVERY {sift.step}",
+        f"#define BOWSAW_PITCH {pitch}",
+        f"#define BOWSAW_CONTRAST {_c_number(contrast)}",
+        "/* The weights of pixels in a cell, from half a cell before it. */",
+        _table("float", "triangle", triangle),
+    ]
+    return "\n".join(lines) + _template("pixels", STORED=stored)
 
-static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {{@CLASSES@}};
 
-static const float bowsaw_intercepts[BOWSAW_N_MACHINES] = {intercepts};
-
-static const float bowsaw_weights[BOWSAW_N_WORDS][BOWSAW_N_MACHINES] = {{
-{rows}
-}};
-""" + _template("scores").replace("MAPPED", mapped)
+def _classifier(model: LinearModel, words: str) -> str:
+    weights = (model.weights * model.scale).T
+    kind, total = "float", "totals[c] + (BOWSAW_REAL)bowsaw_intercepts[c]"
+    more = []
+    if words != "float32":
+        # 16 bits per weight: sizes count here.
+        units = np.maximum(np.abs(weights).max(axis=0), _MIN_STEP) / 32767
+        weights, kind = np.rint(weights / units), "int16_t"
+        total = f"(BOWSAW_REAL)bowsaw_weight_units[c] * {total}"
+        more = [_table("float", "weight_units", units.astype(np.float32))]
+    mapped = (
+        "(BOWSAW_REAL)sqrt((double)histogram[k])" if model.mapping == "sqrt" else "histogram[k]"
+    )
+    lines = [
+        "",
+        f"#define BOWSAW_N_CLASSES {len(model.classes)}",
+        f"#define BOWSAW_N_MACHINES {len(model.weights)}",
+        "static const char *const bowsaw_classes[BOWSAW_N_CLASSES] = {@CLASSES@};",
+        _table("float", "intercepts", model.intercepts.astype(np.float32)),
+        _table(kind, "weights", weights.astype(np.float32 if kind == "float" else np.int16)),
+        *more,
+    ]
+    return "\n".join(lines) + _template("scores", MAPPED=mapped, TOTAL=total)
 
 
 def _c_row(entries: Iterable[str], ending: str = "") -> str:

@@ -14,6 +14,13 @@ store, which is exact and a third cheaper. Black to white of any depth becomes 0
 Transparent pixels are shown on white. Floating-point values must be between 0 and 1; others
 (radiance, heights) have no defined black and white.
 
+**Reduction**, for other implementations. An image of W × H pixels whose longest side L = max(W, H)
+exceeds ``max_side`` = S becomes w × h with w = max(1, ⌊W · S / L + 1/2⌋), and h likewise. A new
+pixel is the mean over its W / w by H / h old ones: in column i, old column x counts with the length
+that [x · w, (x + 1) · w] and [i · W, (i + 1) · W] share, in rows likewise. The sum of integers, at
+most 255 · W · H, is divided by W · H and rounded, halves up. Ours is OpenCV's ``INTER_AREA``, which
+sums in float32 and leaves out what is below 0.001 of a pixel: 1 grey level away at most.
+
 OpenCV's log is silenced while it decodes; libjpeg and libpng may still print a line about a damaged
 file, which only redirecting the standard error of the process could stop.
 """
@@ -189,7 +196,6 @@ def _to_8_bits(values: NDArray[Any], white: int) -> NDArray[np.uint8]:
 
 
 def _upright(grey: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Apply an EXIF orientation."""
     if orientation in (5, 6, 7, 8):
         grey = grey.T
     if orientation in (2, 3, 6, 7):

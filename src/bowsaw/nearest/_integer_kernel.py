@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from bowsaw._arrays import Float32, Int8, Int32, UInt8
+from bowsaw._arrays import Float32, Float64, Int8, Int32, UInt8, UInt16
 from bowsaw.nearest._search_kernel import squared_distance
 
 # What numba compiles for, which is the key of its cache too: not what the processor may have.
@@ -33,7 +33,9 @@ CHUNK_TILES = 6144 // TILE
 
 LOWEST_SCORE = -(2**31) + 2**28
 """Below the score of every word."""
-TINY = np.float32(1e-30)
+STEP = 1 / 16
+"""The unit of stored bounds of distances: 16 bits reach to 4096."""
+TINY = 1e-30
 """Above what squares lose that are too small for float32."""
 
 
@@ -49,33 +51,48 @@ class IntegerWords(NamedTuple):
     residual: float
     """The largest norm of what rounding left of a word."""
     exact: Float32
+    names: Int32
+    """The position of each word of the tiles, ``(n_tiles * TILE,)``."""
+    middle: Float64
+    """What words were rounded about, ``(n_dims,)``."""
+    constant: float
+    per_score: float
+    """‖x − c‖² is ‖x‖² − 2 x·middle + constant − per_score times the score, but for rounding."""
+    drift: Float64
+    """How far the words of each tile have moved, ``(n_tiles,)``; see ``find_again``."""
 
 
 def _emit_scores(
-    context: Any, rows: Any, packed: Any, start: Any, tile: Any, place: Any, scores: Any
+    context: Any,
+    rows: Any,
+    index: Any,
+    packed: Any,
+    start: Any,
+    tile: Any,
+    place: Any,
+    scores: Any,
+    tops: Any,
 ) -> Any:
-    """Write the scores of all rows with the words of a tile, as tile ``place`` of ``scores``.
+    """Write the scores of ROWS rows with a tile as tile ``place`` of ``scores``, and the largest.
 
-    rows (ROWS, 4 n_steps) uint8, packed and start as above, scores (ROWS, n) int32: C-contiguous.
+    rows (n, 4 n_steps) uint8, of which ``index`` names ROWS; packed and start as above; scores
+    (ROWS, n_places * TILE) and tops (ROWS, n_places) int32: all C-contiguous.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), LANES)
-        kind = ir.FunctionType(vector, [vector] * 3)
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"
-        multiply = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        arrays = [
-            context.make_array(signature.args[i])(context, builder, arguments[i])
-            for i in (0, 1, 2, 5)
-        ]
-        bytes_at = ir.IntType(8).as_pointer()
-        rows, packed, start, scores = (builder.bitcast(a.data, bytes_at) for a in arrays)
-        n_steps = builder.extract_value(arrays[1].shape, 1)
-        row_bytes = builder.mul(n_steps, word(4))
-        score_bytes = builder.mul(builder.extract_value(arrays[3].shape, 1), word(4))
-        tile, place = (builder.mul(arguments[i], word(TILE * 4)) for i in (3, 4))
-        packed = builder.gep(packed, [builder.mul(tile, n_steps)])
-        start, scores = builder.gep(start, [tile]), builder.gep(scores, [place])
+        word, lane = ir.IntType(64), ir.IntType(32)
+        vector, bytes_at = ir.VectorType(lane, LANES), ir.IntType(8).as_pointer()
+
+        def function(name: str, kind: Any) -> Any:
+            return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+
+        multiply = function(
+            f"llvm.x86.avx512.vpdpbusd.{32 * LANES}", ir.FunctionType(vector, [vector] * 3)
+        )
+        reduce = function(f"llvm.vector.reduce.smax.v{LANES}i32", ir.FunctionType(lane, [vector]))
+
+        def array(number: int) -> Any:
+            return context.make_array(signature.args[number])(context, builder, arguments[number])
 
         def at(base: Any, offset: Any, kind: Any) -> Any:
             return builder.bitcast(builder.gep(base, [offset]), kind.as_pointer())
@@ -84,7 +101,20 @@ def _emit_scores(
             places = (at(base, word(4 * LANES * v), vector) for v in range(VECTORS))
             return [builder.load(place, align=4) for place in places]
 
-        first = vectors(start)
+        rows, index, packed, start, scores, tops = (
+            builder.bitcast(array(number).data, bytes_at) for number in (0, 1, 2, 3, 6, 7)
+        )
+        n_steps = builder.extract_value(array(2).shape, 1)
+        row_bytes = builder.mul(n_steps, word(4))
+        n_places = builder.extract_value(array(7).shape, 1)
+        tile, place = arguments[4:6]
+        tile_bytes = builder.mul(tile, word(TILE * 4))
+        packed = builder.gep(packed, [builder.mul(tile_bytes, n_steps)])
+        first = vectors(builder.gep(start, [tile_bytes]))
+        starts = []
+        for r in range(ROWS):
+            number = builder.load(at(index, word(8 * r), word), align=8)
+            starts.append(builder.gep(rows, [builder.mul(number, row_bytes)]))
         before, body, after = builder.block, *map(builder.append_basic_block, ("body", "after"))
         builder.branch(body)
         builder.position_at_end(body)
@@ -94,11 +124,9 @@ def _emit_scores(
         words = vectors(builder.gep(packed, [builder.mul(step, word(4 * TILE))]))
         added = []
         for r in range(ROWS):
-            offset = builder.add(builder.mul(row_bytes, word(r)), builder.mul(step, word(4)))
-            four = builder.load(at(rows, offset, ir.IntType(32)), align=1)
-            lane = builder.insert_element(ir.Constant(vector, ir.Undefined), four, word(0))
-            zeros = ir.Constant(vector, [0] * LANES)
-            all_lanes = builder.shuffle_vector(lane, lane, zeros)
+            four = builder.load(at(starts[r], builder.mul(step, word(4)), lane), align=1)
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), four, word(0))
+            all_lanes = builder.shuffle_vector(one, one, ir.Constant(vector, [0] * LANES))
             for v in range(VECTORS):
                 total = totals[r * VECTORS + v]
                 total.add_incoming(first[v], before)
@@ -109,70 +137,23 @@ def _emit_scores(
         builder.cbranch(builder.icmp_signed("<", following, n_steps), body, after)
         builder.position_at_end(after)
         for r in range(ROWS):
+            entry = builder.add(builder.mul(n_places, word(r)), place)
+            mine = added[r * VECTORS : (r + 1) * VECTORS]
+            most = mine[0]
             for v in range(VECTORS):
-                offset = builder.add(builder.mul(score_bytes, word(r)), word(4 * LANES * v))
-                builder.store(added[r * VECTORS + v], at(scores, offset, vector), align=4)
+                offset = builder.add(builder.mul(entry, word(4 * TILE)), word(4 * LANES * v))
+                builder.store(mine[v], at(scores, offset, vector), align=4)
+                larger = builder.icmp_signed(">", mine[v], most)
+                most = builder.select(larger, mine[v], most)
+            offset = builder.mul(entry, word(4))
+            builder.store(builder.call(reduce, [most]), at(tops, offset, lane), align=4)
         return context.get_dummy_value()
 
-    return types.void(rows, packed, start, tile, place, scores), generate
+    kinds = (rows, index, packed, start, tile, place, scores, tops)
+    return types.void(*kinds), generate
 
 
 _score_tile: Any = intrinsic(_emit_scores)
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def score_rows(
-    rows: UInt8, words: IntegerWords, first_tile: int, n_tiles: int, scores: Int32
-) -> None:
-    """Write the scores of ROWS rows with the words of some tiles to ``scores``, (ROWS, n)."""
-    for t in range(n_tiles):
-        _score_tile(rows, words.packed, words.start, first_tile + t, t, scores)
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def _largest(scores: Int32) -> Any:
-    most = scores[0]
-    for j in range(len(scores)):
-        most = scores[j] if scores[j] > most else most
-    return most
-
-
-def _emit_next_tile(context: Any, scores: Any, tile: Any, n_tiles: Any, limit: Any) -> Any:
-    """Return the first tile from ``tile`` on with a score of ``limit`` or more, or ``n_tiles``.
-
-    numba does not vectorise a loop with two ways out; this took a third of the search.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), LANES)
-        scores = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        lane = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[3], word(0))
-        limits = builder.shuffle_vector(lane, lane, ir.Constant(vector, [0] * LANES))
-        before = builder.block
-        test, body, after = map(builder.append_basic_block, ("test", "body", "after"))
-        builder.branch(test)
-        builder.position_at_end(test)
-        t = builder.phi(word)
-        t.add_incoming(arguments[1], before)
-        builder.cbranch(builder.icmp_signed("<", t, arguments[2]), body, after)
-        builder.position_at_end(body)
-        found = None
-        for v in range(VECTORS):
-            offset = builder.add(builder.mul(t, word(TILE)), word(LANES * v))
-            place = builder.bitcast(builder.gep(scores, [offset]), vector.as_pointer())
-            some = builder.icmp_signed(">=", builder.load(place, align=4), limits)
-            found = some if found is None else builder.or_(found, some)
-        lanes = ir.IntType(LANES)
-        t.add_incoming(builder.add(t, word(1)), body)
-        reached = builder.icmp_unsigned("!=", builder.bitcast(found, lanes), lanes(0))
-        builder.cbranch(reached, after, test)
-        builder.position_at_end(after)
-        return t
-
-    return types.intp(scores, types.intp, types.intp, types.int32), generate
-
-
-_next_tile: Any = intrinsic(_emit_next_tile)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -186,52 +167,141 @@ def _distance(row: UInt8, word: Float32) -> Any:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _twice_the_error(row: UInt8, words: IntegerWords) -> Any:
-    """Return the largest difference of two scores that rounding of the words can reverse."""
+def _error(row: UInt8, words: IntegerWords) -> Any:
+    """Return by how much a score can be wrong."""
     total = np.int32(0)
     for d in range(words.origin.shape[0]):
         gap = np.int32(row[d]) - np.int32(words.origin[d])
         total += gap * gap
-    return np.int32(2.0001 * (np.sqrt(np.float64(total)) * words.residual + 1)) + 1
+    return 1.0001 * (np.sqrt(np.float64(total)) * words.residual + 1)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def find_nearest(rows: UInt8, words: IntegerWords, code: Int32) -> None:
-    """Write the nearest word of each row, (n_rows, n_dims)."""
-    n_rows, n_dims = rows.shape
-    n_tiles, n_steps = words.packed.shape[0], words.packed.shape[1]
-    exact = words.exact
-    block = np.zeros((ROWS, 4 * n_steps), np.uint8)
-    scores = np.empty((ROWS, TILE * min(n_tiles, CHUNK_TILES)), np.int32)
-    top = np.full(n_rows, LOWEST_SCORE, np.int32)
-    nearest = np.full(n_rows, np.inf, np.float32)
-    code[:] = 0
+def _compare(
+    row: UInt8, found: Int32, limit: Any, names: Int32, exact: Float32, nearest: Any, code: Any
+) -> Any:
+    """Compare the words of a tile that reach ``limit`` with the best so far; return the better."""
     # Of a float32 distance; twice, as two are compared, and twice again to be safe.
-    doubt = np.float32(4 * (n_dims + 4) * 2.0**-24)
+    doubt = np.float64(4 * (exact.shape[1] + 4) * 2.0**-24)
+    for j in range(TILE):
+        if found[j] < limit:
+            continue
+        k = names[j]
+        distance = np.float64(_distance(row, exact[k]))
+        if distance < nearest * (1 - doubt) - TINY:
+            code = k
+        elif distance <= nearest * (1 + doubt) + TINY:
+            # Too close for float32; an earlier word wins a tie.
+            ours, theirs = squared_distance(row, exact[k]), squared_distance(row, exact[code])
+            if ours < theirs or (ours == theirs and k < code):
+                code = k
+        nearest = min(nearest, distance)
+    return nearest, code
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def find_nearest(rows: UInt8, words: IntegerWords, code: Int32, bounds: UInt16) -> None:
+    """Write the nearest word of each row, (n_rows, 4 n_steps).
+
+    ``bounds``, (n_tiles, n_rows) or without rows, becomes a lower bound of the distance of each row
+    from the words of each tile; see ``find_again``.
+    """
+    n_rows, n_tiles = len(rows), len(words.packed)
+    n_dims = words.exact.shape[1]
+    some = min(n_tiles, CHUNK_TILES)
+    scores, tops = np.empty((ROWS, TILE * some), np.int32), np.empty((ROWS, some), np.int32)
+    index = np.empty(ROWS, np.int64)
+    best = np.full(n_rows, LOWEST_SCORE, np.int32)
+    nearest = np.full(n_rows, np.inf)
+    code[:] = 0
     for first in range(0, n_tiles, CHUNK_TILES):
         some = min(CHUNK_TILES, n_tiles - first)
         for begin in range(0, n_rows, ROWS):
             n = min(ROWS, n_rows - begin)
-            block[:n, :n_dims] = rows[begin : begin + n]
-            score_rows(block, words, first, some, scores)
+            for r in range(ROWS):
+                index[r] = begin + min(r, n - 1)
+            for t in range(some):
+                _score_tile(rows, index, words.packed, words.start, first + t, t, scores, tops)
             for r in range(n):
                 i = begin + r
-                row, found = block[r, :n_dims], scores[r]
-                top[i] = max(top[i], _largest(found[: some * TILE]))
-                limit = np.int32(top[i] - _twice_the_error(row, words))
-                t = _next_tile(found, 0, some, limit)
-                while t < some:
-                    for j in range(t * TILE, (t + 1) * TILE):
-                        if found[j] < limit:
-                            continue
-                        k = np.int32(first * TILE + j)
-                        distance = _distance(row, exact[k])
-                        if distance < nearest[i] * (1 - doubt) - TINY:
-                            code[i] = k
-                        elif distance <= nearest[i] * (1 + doubt) + TINY:
-                            # Too close for float32; an earlier word wins a tie.
-                            ours = squared_distance(row, exact[k])
-                            if ours < squared_distance(row, exact[code[i]]):
-                                code[i] = k
-                        nearest[i] = min(nearest[i], distance)
-                    t = _next_tile(found, t + 1, some, limit)
+                row = rows[i, :n_dims]
+                error = _error(row, words)
+                for t in range(some):
+                    best[i] = tops[r, t] if tops[r, t] > best[i] else best[i]
+                limit = np.int32(best[i] - 2 * error) - 1
+                for t in range(some):
+                    if tops[r, t] >= limit:
+                        place = (first + t) * TILE
+                        names = words.names[place : place + TILE]
+                        found = scores[r, t * TILE : (t + 1) * TILE]
+                        nearest[i], code[i] = _compare(
+                            row, found, limit, names, words.exact, nearest[i], code[i]
+                        )
+                if len(bounds):
+                    base = _squared_at_zero(row, words) - words.per_score * error
+                    for t in range(some):
+                        squared = base - words.per_score * tops[r, t]
+                        bounds[first + t, i] = _stored(squared, words.drift[first + t])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _squared_at_zero(row: UInt8, words: IntegerWords) -> float:
+    """Return the squared distance that a score of 0 stands for."""
+    total = words.constant
+    for d in range(words.middle.shape[0]):
+        value = np.float64(row[d])
+        total += value * (value - 2 * words.middle[d])
+    return total
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _stored(squared: float, drift: float) -> Any:
+    """Return a lower bound of a distance, plus what its words have moved so far, in STEPs."""
+    # A thousandth covers all float64 roundings.
+    bound = np.sqrt(squared) if squared > 0 else 0.0
+    steps = (bound - 0.001 + drift) / STEP
+    return np.uint16(min(max(steps, 0.0), 65535.0))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def find_again(rows: UInt8, words: IntegerWords, code: Int32, bounds: UInt16) -> None:
+    """Like ``find_nearest``, from the nearest words of some round before, in ``code``.
+
+    A distance from a word changes by no more than the word moved. So the words of a tile are no
+    nearer than the bound of the last time they were compared, less the largest movement of one of
+    them in each round since. ``words.drift`` adds these up from the first round, and a bound is
+    stored with the drift of its time added: older bounds stay valid.
+    """
+    n_rows, n_tiles = len(rows), len(words.packed)
+    n_dims = words.exact.shape[1]
+    scores, tops = np.empty((ROWS, TILE), np.int32), np.empty((ROWS, 1), np.int32)
+    nearest, base, reach = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows, np.float32)
+    needed = np.empty(n_rows + ROWS, np.int64)
+    for i in range(n_rows):
+        row = rows[i, :n_dims]
+        nearest[i] = _distance(row, words.exact[code[i]])
+        reach[i] = np.sqrt(nearest[i]) + 0.01
+        base[i] = _squared_at_zero(row, words) - words.per_score * _error(row, words)
+    for t in range(n_tiles):
+        drift = np.float32(words.drift[t])
+        names, stored = words.names[t * TILE : (t + 1) * TILE], bounds[t]
+        n = 0
+        for i in range(n_rows):
+            needed[n] = i
+            n += 1 if np.float32(STEP) * stored[i] <= reach[i] + drift else 0
+        for r in range(n, n + ROWS):
+            needed[r] = needed[n - 1]
+        for begin in range(0, n, ROWS):
+            index = needed[begin : begin + ROWS]
+            _score_tile(rows, index, words.packed, words.start, t, 0, scores, tops)
+            for r in range(min(ROWS, n - begin)):
+                i = index[r]
+                squared = base[i] - words.per_score * tops[r, 0]
+                stored[i] = _stored(squared, words.drift[t])
+                if squared > 1.001 * nearest[i] + 0.001:
+                    continue
+                limit = np.int32((base[i] - 1.001 * nearest[i]) / words.per_score) - 2
+                nearest[i], code[i] = _compare(
+                    rows[i, :n_dims], scores[r], limit, names, words.exact, nearest[i], code[i]
+                )
+                reach[i] = np.sqrt(nearest[i]) + 0.01

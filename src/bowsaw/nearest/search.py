@@ -51,10 +51,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw._arrays import AnyArray, Bools, Float32, Float64, Int32
+from bowsaw._arrays import AnyArray, Bools, Float32, Float64, Int32, UInt8, UInt16
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
-from bowsaw.nearest._integer_kernel import find_nearest
+from bowsaw.nearest._integer_kernel import IntegerWords, find_again, find_nearest
 from bowsaw.nearest._search_kernel import (
     LOWEST,
     Rows,
@@ -67,7 +67,7 @@ from bowsaw.nearest._search_kernel import (
     squared_norms,
     write_errors,
 )
-from bowsaw.nearest.integer import integer_words, uses_integers
+from bowsaw.nearest.integer import Groups, integer_words, uses_integers
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
@@ -99,7 +99,9 @@ class Bounds(NamedTuple):
 class WordSearch:
     """Search for the nearest of some words; shared by threads."""
 
-    def __init__(self, words: Float32, *, skip: bool | None = None) -> None:
+    def __init__(
+        self, words: Float32, groups: Groups | None = None, *, skip: bool | None = None
+    ) -> None:
         self.exact_words = read_only(np.ascontiguousarray(words, dtype=np.float32))
         n_words, n_dims = self.exact_words.shape
         self.centre = centre_of(self.exact_words)
@@ -119,7 +121,7 @@ class WordSearch:
         self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
         self._product, self._bounded = Scratch(), Scratch()
         self._skip = skip
-        self.integer = integer_words(self.exact_words) if uses_integers() else None
+        self.integer = integer_words(self.exact_words, groups) if uses_integers() else None
 
     @cached_property
     def bounds(self) -> Bounds | None:
@@ -167,15 +169,21 @@ class WordSearch:
         along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
-    def find(self, rows: AnyArray, guess: Int32 | None = None) -> Int32:
+    def n_bounds(self, bags: Bags) -> int:
+        """Return how many bounds per row ``find`` can use in the next round of k-means."""
+        return len(self.integer.packed) if self.integer and bags.dtype == np.uint8 else 0
+
+    def find(
+        self, rows: AnyArray, guess: Int32 | None = None, bounds: UInt16 | None = None
+    ) -> Int32:
         """Return the nearest word of each row, ``(n_rows,)``, found in the calling thread.
 
-        Rows are float32, or uint8 where ``read`` returns that.
+        Rows are float32, or uint8 where ``read`` returns that. ``guess`` may name words that are
+        near. ``bounds``, n_bounds per row, are written for the next round; with a guess they are
+        those of a round before, of the same rows and groups.
         """
         if rows.dtype == np.uint8 and self.integer is not None:
-            code = np.empty(len(rows), dtype=np.int32)
-            find_nearest(rows, self.integer, code)
-            return code
+            return self._find_integer(rows, self.integer, guess, bounds)
         centred, norms = self.centre_rows(rows)
         block = Rows(centred, rows, np.empty(len(rows), dtype=np.float32))
         code = np.zeros(len(rows), dtype=np.int32)
@@ -184,6 +192,25 @@ class WordSearch:
             self._scan_all(block, norms, best, code)
         else:
             self._scan_some(block, norms, best, code, guess, self.bounds)
+        return code
+
+    @staticmethod
+    def _find_integer(
+        rows: UInt8, words: IntegerWords, guess: Int32 | None, bounds: UInt16 | None
+    ) -> Int32:
+        n_tiles, n_steps = words.packed.shape[:2]
+        if 4 * n_steps != rows.shape[1]:
+            rows = np.pad(rows, ((0, 0), (0, 4 * n_steps - rows.shape[1])))
+        code = np.zeros(len(rows), dtype=np.int32)
+        if bounds is None:
+            find_nearest(rows, words, code, np.empty((0, 0), dtype=np.uint16))
+            return code
+        bounds = bounds.reshape(n_tiles, len(rows))
+        if guess is None:
+            find_nearest(rows, words, code, bounds)
+        else:
+            code[:] = guess
+            find_again(rows, words, code, bounds)
         return code
 
     def read(self, bags: Bags, start: int, stop: int) -> AnyArray:

@@ -92,7 +92,7 @@ class LeaveOneOut(Score):
     >>> round(score.update(np.stack([informative, 1 - informative], axis=1)), 2)
     -0.03
     >>> round(score.update(random.uniform(size=(40, 3))), 2)
-    -0.53
+    -0.57
     """
 
     name = "leave-one-out"

@@ -1,27 +1,55 @@
-/* The position of the nearest word, the first of equally near ones. */
-static inline size_t bowsaw_code(const bowsaw_input *descriptor)
+/* The nearest word of each of n descriptors, at most BOWSAW_BLOCK; the first of equally near ones. */
+static inline void bowsaw_codes(
+    bowsaw_block *block, const bowsaw_input *rows, size_t n, size_t codes[BOWSAW_BLOCK])
 {
-    size_t code = 0, k;
-    bowsaw_distance nearest = bowsaw_squared_distance(descriptor, 0, 0, 1);
-    for (k = 1; k < BOWSAW_N_WORDS; ++k) {
-        const bowsaw_distance distance = bowsaw_squared_distance(descriptor, k, nearest, 0);
-        if (distance < nearest) {
-            nearest = distance;
-            code = k;
-        }
+    bowsaw_score best[BOWSAW_BLOCK], next[BOWSAW_BLOCK], scores[2][BOWSAW_BLOCK];
+    int32_t found[BOWSAW_BLOCK];
+    size_t i, k, m;
+    bowsaw_load(block, rows, n);
+    for (k = 0; k < BOWSAW_N_WORDS; k += 2) {
+        bowsaw_compare(block, k, k + 1 < BOWSAW_N_WORDS ? k + 1 : k, scores[0], scores[1]);
+        if (k == 0)
+            for (i = 0; i < BOWSAW_BLOCK; ++i) {
+                best[i] = scores[0][i];
+                next[i] = BOWSAW_LOWEST;
+                found[i] = 0;
+            }
+        for (m = k == 0; m < 2 && k + m < BOWSAW_N_WORDS; ++m)
+            for (i = 0; i < BOWSAW_BLOCK; ++i) {
+                const bowsaw_score score = scores[m][i], old = best[i];
+                const int32_t code = (int32_t)(k + m), before = found[i];
+                const bowsaw_score loser = score > old ? old : score;
+                best[i] = score > old ? score : old;
+                found[i] = score > old ? code : before;
+                next[i] = loser > next[i] ? loser : next[i];
+            }
     }
-    return code;
+    for (i = 0; i < n; ++i) {
+        codes[i] = (size_t)found[i];
+        if (bowsaw_in_doubt(block, i, best[i] - next[i]))
+            codes[i] = bowsaw_settle(block, i);
+    }
 }
 
-/* The share of each word among the codes of n descriptors, stored one after another. */
-static inline void bowsaw_histogram(
-    const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
+/* The position of the nearest word of one descriptor. */
+static inline size_t bowsaw_code(const bowsaw_input *descriptor)
 {
-    size_t i, k;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        histogram[k] = 0.0f;
+    bowsaw_block block;
+    size_t codes[BOWSAW_BLOCK];
+    bowsaw_codes(&block, descriptor, 1, codes);
+    return codes[0];
+}
+
+typedef struct {
+    bowsaw_block block;
+} bowsaw_coder;
+
+/* Add n descriptors, at most BOWSAW_BLOCK, to a histogram. */
+static inline void bowsaw_add(
+    bowsaw_coder *coder, const bowsaw_input *rows, size_t n, float histogram[BOWSAW_N_WORDS])
+{
+    size_t codes[BOWSAW_BLOCK], i;
+    bowsaw_codes(&coder->block, rows, n, codes);
     for (i = 0; i < n; ++i)
-        histogram[bowsaw_code(descriptors + i * BOWSAW_N_DIMS)] += 1.0f;
-    for (k = 0; k < BOWSAW_N_WORDS && n > 0; ++k)
-        histogram[k] /= (float)n;
+        histogram[codes[i]] += 1.0f;
 }

@@ -6,14 +6,14 @@ static inline void bowsaw_scores(
     BOWSAW_REAL totals[BOWSAW_N_MACHINES];
     size_t k, c;
     for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-        totals[c] = bowsaw_intercepts[c];
+        totals[c] = 0;
     for (k = 0; k < BOWSAW_N_WORDS; ++k) {
         const BOWSAW_REAL entry = MAPPED;
         for (c = 0; c < BOWSAW_N_MACHINES; ++c)
             totals[c] += entry * (BOWSAW_REAL)bowsaw_weights[k][c];
     }
     for (c = 0; c < BOWSAW_N_MACHINES; ++c)
-        scores[c] = (float)totals[c];
+        scores[c] = (float)(totals[c] = TOTAL);
     if (BOWSAW_N_MACHINES == 1) {
         scores[BOWSAW_N_CLASSES - 1] = (float)totals[0];
         scores[0] = (float)-totals[0];

@@ -1,39 +1,28 @@
-/* Factor of a squared distance in the exponent. */
-#define BOWSAW_SHARPNESS SHARPNESS
-
-/* The share of each word in one descriptor; they sum to 1. Returns the position of the largest. */
-static inline size_t bowsaw_code(const bowsaw_input *descriptor, float shares[BOWSAW_N_WORDS])
-{
-    size_t code = 0, k;
-    float total = 0.0f, nearest;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k) {
-        shares[k] = (float)bowsaw_squared_distance(descriptor, k, 0, 1);
-        if (shares[k] < shares[code])
-            code = k;
-    }
-    nearest = shares[code];
-    for (k = 0; k < BOWSAW_N_WORDS; ++k) {
-        shares[k] = expf(-BOWSAW_SHARPNESS * (shares[k] - nearest));
-        total += shares[k];
-    }
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        shares[k] /= total;
-    return code;
-}
-
-/* The mean share of each word in n descriptors, stored one after another. */
-static inline void bowsaw_histogram(
-    const bowsaw_input *descriptors, size_t n, float histogram[BOWSAW_N_WORDS])
-{
+typedef struct {
+    bowsaw_block block;
+    bowsaw_score scores[BOWSAW_N_WORDS + 1][BOWSAW_BLOCK];
     float shares[BOWSAW_N_WORDS];
+} bowsaw_coder;
+
+/* Add the shares of n descriptors, at most BOWSAW_BLOCK, to a histogram. */
+static inline void bowsaw_add(
+    bowsaw_coder *coder, const bowsaw_input *rows, size_t n, float histogram[BOWSAW_N_WORDS])
+{
     size_t i, k;
-    for (k = 0; k < BOWSAW_N_WORDS; ++k)
-        histogram[k] = 0.0f;
+    bowsaw_load(&coder->block, rows, n);
+    for (k = 0; k < BOWSAW_N_WORDS; k += 2)
+        bowsaw_compare(&coder->block, k, k + 1 < BOWSAW_N_WORDS ? k + 1 : k, coder->scores[k],
+                       coder->scores[k + 1]);
     for (i = 0; i < n; ++i) {
-        bowsaw_code(descriptors + i * BOWSAW_N_DIMS, shares);
+        bowsaw_score best = coder->scores[0][i];
+        float total = 0.0f;
+        for (k = 1; k < BOWSAW_N_WORDS; ++k)
+            best = coder->scores[k][i] > best ? coder->scores[k][i] : best;
+        for (k = 0; k < BOWSAW_N_WORDS; ++k) {
+            coder->shares[k] = expf(BOWSAW_SHARPNESS * (float)(coder->scores[k][i] - best));
+            total += coder->shares[k];
+        }
         for (k = 0; k < BOWSAW_N_WORDS; ++k)
-            histogram[k] += shares[k];
+            histogram[k] += coder->shares[k] / total;
     }
-    for (k = 0; k < BOWSAW_N_WORDS && n > 0; ++k)
-        histogram[k] /= (float)n;
 }
