@@ -125,7 +125,3 @@ class Projection(ComparedByValue):
             mean.setflags(write=False)
         project_rows(given, mean, self.matrix, out)
         return out
-
-    def undo(self, rows: Float32) -> Float32:
-        """Return the descriptors that orthonormal directions have projected to ``rows``."""
-        return np.asarray(rows @ self.matrix.T + self.mean)
