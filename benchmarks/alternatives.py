@@ -102,6 +102,8 @@ def _rounded(values: Floats, step: float) -> Floats:
 
 def faiss_index(index: Any, words: Floats) -> Index:
     """Return the coder of an index, which is trained on the words and filled with them."""
+    if hasattr(index, "pq"):
+        index.pq.cp.min_points_per_centroid = 1  # no warning
     index.train(words)
     index.add(words)
     size = len(faiss.serialize_index(index))
@@ -114,7 +116,7 @@ def ivf(words: Floats) -> Index:
     return faiss_index(index, words)
 
 
-def tree(rows: Floats, seed: int) -> Index:
+def tree(rows: Floats, seed: int) -> Floats:
     """Learn a vocabulary tree (Nistér and Stewénius 2006): k-means in k-means, greedy search."""
     levels: list[Floats] = []
     groups = [rows]
@@ -135,7 +137,15 @@ def tree(rows: Floats, seed: int) -> Index:
             parts += [group[near == branch] for branch in range(BRANCHES)]
         levels.append(np.concatenate(centres))
         groups = parts
-    nodes = np.ascontiguousarray(np.concatenate(levels))
+    return np.ascontiguousarray(np.concatenate(levels))
+
+
+def descent(part: Part) -> Index:
+    """Return the coder of a vocabulary tree, which the folder of work keeps."""
+    path = part.work / f"{part.name}-{part.seed}-tree.npy"
+    if not path.exists():
+        np.save(path, tree(part.sample, part.seed))
+    nodes = np.load(path)
     return Index(BRANCHES**LEVELS, nodes.nbytes, lambda values: _descend(values, nodes))
 
 
@@ -254,7 +264,7 @@ def flat(build: Callable[[Floats], Index]) -> Callable[[Part], Index]:
 
 ALTERNATIVES: dict[str, tuple[str, Callable[[Part], Words | Index]]] = {
     "all words": ("all words", words()),
-    "vocabulary tree": ("all words", lambda part: tree(part.sample, part.seed)),
+    "vocabulary tree": ("all words", descent),
     "HNSW": ("all words", flat(lambda w: faiss_index(faiss.IndexHNSWFlat(w.shape[1], 16), w))),
     "IVF": ("all words", flat(ivf)),
     **{f"PCA {n}": ("PCA", words(n)) for n in (64, 32, 16)},
@@ -299,10 +309,13 @@ def parts(key: str, folder: str, work: Path, splits: int, validate: bool) -> Ite
             yield Part(name, store.bags, y, (split.codebook, split.train, split.test), index, work)
             continue
         place = np.arange(len(split.train)) % n
-        for least, many in ((n * 4 // 5, "all but a fifth"), (10, "10")):
+        for least, many in (
+            (n * 4 // 5, "all but a fifth of the training images"),
+            (10, "10 training images per class"),
+        ):
             known = split.codebook[place < least] if least == 10 else split.codebook
             rows = (known, split.train[place < least], split.train[place >= least])
-            called = f"{name}, {many} of the training images"
+            called = f"{name}, {many}"
             yield Part(called, store.bags, y, rows, index, work)
 
 

@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.inheritance import WAYS, Heir, Inheritance, Points, cell_of
+from bowsaw.formatting import format_bytes
 
 # Okabe and Ito's colours, told apart with any eyesight; yellow is left out, too pale for lines.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE = (
@@ -127,18 +128,22 @@ def _planes(
             place = {"textcoords": "offset points", "xytext": (4, -9), "fontsize": 6.5}
             panel.annotate(text, (x, y), **place)
         panel.set(xscale="log", xlabel=label)
+        if cost == "bytes":
+            panel.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
+        else:
+            panel.xaxis.set_major_formatter(lambda ms, _: f"{ms:g}")
         panel.set_title(name, loc="left", weight="bold")
         panel.grid(color="#e6e6e6", linewidth=0.7)
         panel.set_axisbelow(True)
         panel.tick_params(which="minor", length=0)
         panel.margins(x=0.12)
     panels[0].set_ylabel("mean per-class accuracy")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
+    panels[0].legend(loc="lower right", fontsize=7.5)
     n_splits = min(point["n_splits"] for points in planes.values() for point in points)
+    splits = "One split" if n_splits == 1 else f"Mean of {n_splits} splits"
     figure.supxlabel(
-        f"Mean of {n_splits} splits, hard coding. The line is the Pareto front: no other "
-        "alternative is at least as accurate and as cheap.",
+        f"{splits}, hard coding. The line is the Pareto front: no other alternative is at least as "
+        "accurate and as cheap.",
         x=0.015,
         ha="left",
         fontsize=8,

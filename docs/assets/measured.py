@@ -6,8 +6,8 @@ what the records give; ``python -m docs.assets.measured`` writes all pages again
 
 Five records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
 experiments; ``docs/methods/cells.jsonl``, the accuracies of the other methods on the same splits;
-``benchmarks/results.json``, the speed; and ``benchmarks/alternatives.json``, pruning beside its
-alternatives.
+``benchmarks/results.json``, the speed; and ``alternatives.json`` and ``projections.json``
+beside it, pruning beside its alternatives.
 """
 
 from __future__ import annotations
@@ -402,9 +402,25 @@ def _alternatives() -> Iterator[str]:
     n_splits = {p["n_splits"] for points in found.values() for p in points}
     yield ""
     yield (
-        f"Mean over {'/'.join(map(str, sorted(n_splits)))} splits; one core of "
+        f"Splits: {' or '.join(map(str, sorted(n_splits)))}. Time on one core of "
         f"{records['hardware']['processor']}. Bold: on the Pareto front of accuracy and that cost."
     )
+
+
+def _projections() -> Iterator[str]:
+    records = json.loads((TOP / "benchmarks" / "projections.json").read_text("utf-8"))
+    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in records["rows"]:
+        words = row["name"].split(",")[0].removeprefix("refinement ")
+        found[row["set"], words][row["group"]].append(row["accuracy"])
+    dims = list(dict.fromkeys(row["group"] for row in records["rows"]))
+    rows = [
+        [*key, *(f"{fmean(cells[n]):.3f}" if n in cells else "" for n in dims)]
+        for key, cells in found.items()
+    ]
+    whole = [cells for cells in found.values() if len(cells) == len(dims)]
+    means = [f"{fmean(fmean(cells[n]) for cells in whole):.3f}" for n in dims]
+    yield from _table(["images that learn", "words", *dims], [*rows, ["mean of these", "", *means]])
 
 
 def _of_alternative(point: dict[str, Any] | None) -> list[str]:
@@ -430,6 +446,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "claims": _claims,
     "rule": _rule,
     "alternatives": _alternatives,
+    "projections": _projections,
 }
 
 

@@ -184,7 +184,8 @@ class Codebook:
     @property
     def unprojected_words(self) -> NDArray[np.float32]:
         """The words in the space of unprojected descriptors, ``(n_words, n_dims_in)``."""
-        return self._words if self._projection is None else self._projection.undo(self._words)
+        known = self._projection
+        return self._words if known is None else self._words @ known.matrix.T + known.mean
 
     @property
     def n_words(self) -> int:

@@ -103,6 +103,11 @@ class Projection(ComparedByValue):
         """Dimensions of a projected descriptor."""
         return int(self.matrix.shape[1])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the mean and the matrix."""
+        return int(self.mean.nbytes + self.matrix.nbytes)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the mean, the matrix and the scale."""
@@ -120,7 +125,3 @@ class Projection(ComparedByValue):
             mean.setflags(write=False)
         project_rows(given, mean, self.matrix, out)
         return out
-
-    def undo(self, rows: Float32) -> Float32:
-        """Return the descriptors that orthonormal directions have projected to ``rows``."""
-        return np.asarray(rows @ self.matrix.T + self.mean)

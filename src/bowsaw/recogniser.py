@@ -503,7 +503,7 @@ class _Task(NamedTuple):
                 "accuracy": accuracy,
                 "bytes": {
                     ONNX: len(onnx_bytes(model.coder(book), model)),
-                    "words": book.words.nbytes,
+                    "words": book.words.nbytes + getattr(book.projection, "nbytes", 0),
                     "full_words": 4 * n_words * book.n_dims,
                 },
             }

@@ -335,8 +335,7 @@ def _words_within(limit: int, book: Codebook, bags: Bags) -> int:
     per_word = 4 * book.n_dims + 8
     seen = book.learned_from(bags).trained_on
     known = len(canonical_json([book.description, book.provenance]))
-    if book.projection is not None:
-        known += book.projection.mean.nbytes + book.projection.matrix.nbytes
+    known += getattr(book.projection, "nbytes", 0)
     fixed = _RESERVED + known + (0 if seen is None else seen.nbytes)
     if limit < fixed + per_word:
         raise ParameterError(
