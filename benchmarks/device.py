@@ -294,7 +294,7 @@ def device_table(result: Result) -> str:
     rows += [
         "",
         "Memory of C is the scratch memory that the caller gives, for sides of up to 300 pixels; "
-        "that of onnxruntime is all that a process of Python with the runtime holds.",
+        "that of onnxruntime is the anonymous memory of a process of Python with the runtime.",
         "",
         f"| coding | words | {' | '.join(COLUMNS)} |",
         f"|---|---|{'---|' * len(COLUMNS)}",
