@@ -126,7 +126,7 @@ def _planes(
         panel.step([x for x, _, _ in front], [y for _, y, _ in front], **steps)
         for x, y, text in front:
             place = {"textcoords": "offset points", "xytext": (4, -9), "fontsize": 6.5}
-            panel.annotate(text, (x, y), **place)
+            panel.annotate(text.removesuffix(", 8 bits"), (x, y), **place)
         panel.set(xscale="log", xlabel=label)
         if cost == "bytes":
             panel.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
