@@ -1,8 +1,9 @@
-"""The figures of docs/inference.md: what a move costs, and how a pruned cell is divided.
+"""The figures of docs/inference.md and docs/choosing.md.
 
-``draw_costs`` plots what ``whatif_curves`` measured. ``draw_cell`` needs no measurement: it draws
-descriptors in the plane, lets bowsaw train words on them, prunes one and shows what three ways of
-inferring say of its mass. Drawing the same numbers with the same matplotlib gives the same bytes.
+``draw_costs`` plots what ``whatif_curves`` measured. ``draw_alternatives`` shows pruning beside its
+alternatives, in one plane per cost. ``draw_cell`` needs no measurement: it draws descriptors in the
+plane, lets bowsaw train words on them, prunes one and shows what three ways of inferring say of its
+mass. Drawing the same numbers with the same matplotlib gives the same bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,72 @@ def _draw(name: str, folder: Path, make: Callable[[], tuple[Figure, str]]) -> Pa
     lines = (line.rstrip() for line in page.getvalue().splitlines())
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     return path
+
+
+# -- pruning and its alternatives ------------------------------------------------------------------
+
+GROUPS = {
+    "all words": (GREY, "o"),
+    "PCA": (SKY, "D"),
+    "fewer bits": (ORANGE, "P"),
+    "k-means": (GREEN, "s"),
+    "annealing": (PURPLE, "v"),
+    "refinement": (VERMILION, "^"),
+    "refinement, PCA, 8 bits": (BLUE, "*"),
+}
+COSTS = {
+    "bytes": ("words and classifier, bytes", "Accuracy against the size of a recogniser"),
+    "ms": ("coding an image, milliseconds on one core", "Accuracy against the time of coding"),
+}
+
+
+def draw_alternatives(planes: dict[str, list[dict[str, Any]]], folder: Path) -> None:
+    """Draw ``alternatives-bytes.svg`` and ``alternatives-ms.svg``."""
+    for cost, (label, title) in COSTS.items():
+        if any(point[cost] is not None for points in planes.values() for point in points):
+            name = f"alternatives-{cost}.svg"
+            _draw(name, folder, partial(_planes, planes, cost, label, title))
+
+
+def _planes(
+    planes: dict[str, list[dict[str, Any]]], cost: str, label: str, title: str
+) -> tuple[Figure, str]:
+    figure = Figure(figsize=(8.6, 4.9), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.06, h_pad=0.1, w_pad=0.08)
+    figure.suptitle(title, x=0.015, ha="left", fontsize=13, weight="bold")
+    panels = np.atleast_1d(figure.subplots(1, len(planes)))
+    for panel, (name, points) in zip(panels, planes.items(), strict=True):
+        shown = [point for point in points if point[cost] is not None]
+        for group, (colour, marker) in GROUPS.items():
+            mine = [point for point in shown if point["group"] == group]
+            xs, ys = ([point[axis] for point in mine] for axis in (cost, "accuracy"))
+            size = 60 if marker == "*" else 30
+            panel.scatter(xs, ys, size, color=colour, marker=marker, label=group, zorder=3)
+        front = sorted((p[cost], p["accuracy"], p["name"]) for p in shown if p[f"by_{cost}"])
+        steps = {"where": "post", "color": INK, "linewidth": 0.8, "zorder": 2}
+        panel.step([x for x, _, _ in front], [y for _, y, _ in front], **steps)
+        for x, y, text in front:
+            place = {"textcoords": "offset points", "xytext": (4, -9), "fontsize": 6.5}
+            panel.annotate(text, (x, y), **place)
+        panel.set(xscale="log", xlabel=label)
+        panel.set_title(name, loc="left", weight="bold")
+        panel.grid(color="#e6e6e6", linewidth=0.7)
+        panel.set_axisbelow(True)
+        panel.tick_params(which="minor", length=0)
+        panel.margins(x=0.12)
+    panels[0].set_ylabel("mean per-class accuracy")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
+    n_splits = min(point["n_splits"] for points in planes.values() for point in points)
+    figure.supxlabel(
+        f"Mean of {n_splits} splits, hard coding. The line is the Pareto front: no other "
+        "alternative is at least as accurate and as cheap.",
+        x=0.015,
+        ha="left",
+        fontsize=8,
+        color=INK,
+    )
+    return figure, title
 
 
 # -- what a move costs -----------------------------------------------------------------------------

@@ -72,10 +72,16 @@ def _ratios(measured: dict[str, Any]) -> str:
                 continue
             m = measured[label]
             kind = f" [BLAS: {m['peer_blas']}]" if "peer_blas" in m else ""
+            if "gain" in m:
+                spread = f" ({m['gain'][1]:.2f} to {m['gain'][2]:.2f} in {m['runs']} runs)"
+            else:
+                spread = ""
+            if m.get("search") == "vnni":
+                kind += ", ours by VNNI"
             ours, theirs = (f"{m[side] / m['per']:.3g} {m['unit']}" for side in ("ours", "peer"))
             rows.append(
                 f"| {work} | {m['size']} | {peer}{kind} | {m['threads']} | {ours} | {theirs} | "
-                f"**{m['peer'] / m['ours']:.2f}** | ≥ {asked:g} | "
+                f"**{m['peer'] / m['ours']:.2f}**{spread} | ≥ {asked:g} | "
                 f"{m.get('agreement', 'yes') if m['same'] else 'NO'}: {m['answer']} |"
             )
     rows += [

@@ -5,8 +5,7 @@ paper's protocol: 50 images per class for the codebook, 50 others to choose word
 (25 and 25 on Caltech-10), the rest to test. Other methods that the paper cites are measured in the
 two hard panels of 1000 words.
 
-Refinement starts from a random subset and takes a number of steps that falls with the size, without
-a hold-out check: a bounded variant, chosen for the time of hundreds of cells.
+All methods have the library's defaults, as a user gets them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from reproduction.methods import (
 from reproduction.probes import ProbedSplit, measure_probes
 
 CODINGS = ("hard", "soft")
-METHODS = ("paper", "presence", "bottleneck", "random", "kmeans")
+METHODS = ("refinement", "annealing", "paper", "presence", "bottleneck", "random", "kmeans")
 CITED = {
     "svm": SvmRanking(None),
     "winn": WinnMerging(None),
@@ -38,8 +37,6 @@ CITED = {
 }
 """Other methods that the paper cites."""
 CITED_WORDS = 1000
-STEPS = ((100, 150), (200, 80), (500, 40))
-"""Steps of the refinement: at most this many words, and so many steps."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +82,7 @@ class Study:
         work.mkdir(parents=True, exist_ok=True)
         collections = [self._collection(SETS[key], path, work) for key, path in images.items()]
         options: dict[str, Any] = {
+            "sizes": self.sizes,
             "n_splits": self.n_splits,
             "seed": self.seed,
             "raw": ("full", "paper"),
@@ -93,17 +91,11 @@ class Study:
             "command": command,
             "on_cell": on_cell,
         }
-        for n_steps in dict.fromkeys(map(steps_for, self.sizes)):
-            start = bs.RandomSubset(None)
-            refinement = bs.Refinement(None, start=start, n_steps=n_steps, n_folds=0)
-            options |= {"methods": {"refinement": refinement, **dict.fromkeys(METHODS)}}
-            sizes = [size for size in self.sizes if steps_for(size) == n_steps]
-            bs.compare(
-                collections, folder, sizes=sizes, n_words=self.n_words, coding=CODINGS, **options
-            )
+        panels: dict[str, Any] = {"n_words": self.n_words, "coding": CODINGS}
+        bs.compare(collections, folder, methods=METHODS, **panels, **options)
         if CITED_WORDS in self.n_words:
-            options |= {"methods": CITED, "sizes": self.sizes}
-            bs.compare(collections, folder, n_words=CITED_WORDS, coding="hard", **options)
+            panels = {"n_words": CITED_WORDS, "coding": "hard"}
+            bs.compare(collections, folder, methods=CITED, **panels, **options)
         measure_probes(folder, [self._probed(collection, folder) for collection in collections])
         return bs.read_run(folder)
 
@@ -128,8 +120,3 @@ class Study:
             for n in self.n_words
         }
         return ProbedSplit(collection, split, books, self.n_jobs)
-
-
-def steps_for(size: int) -> int:
-    """Return the steps of the refinement at a size; a step costs more with more words."""
-    return next((n_steps for most, n_steps in STEPS if size <= most), 20)

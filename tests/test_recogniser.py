@@ -147,7 +147,7 @@ def test_it_recognises_new_images(unseen, made):
     recogniser, _ = made
     right = np.mean(recogniser.predict(unseen) == np.array(CLASSES)[unseen.y])
     assert right > 0.6
-    assert recogniser.score_ > 0.6
+    assert recogniser.score_ > 0.5  # of three classes
     pixels = [cv2.imread(path) for path in unseen[:4]]
     assert recogniser.predict(pixels).tolist() == recogniser.predict(unseen[:4]).tolist()
 
@@ -339,8 +339,7 @@ def test_words_in_the_space_of_a_projection(photos, unseen, tmp_path):
     assert made.summary_["n_components"] == 3
     assert made.summary_["bytes"]["words"] == 6 * 3 * 4
     session = onnxruntime.InferenceSession(tmp_path / "made" / "recogniser.onnx")
-    rows = made.descriptor.transform(unseen[:1])[0].astype(np.float32)
-    label = session.run(["label"], {"descriptors": rows})[0][0]
+    label = session.run(["label"], {"image": read_image(unseen.paths[0]).grey[None]})[0][0]
     again = bs.Recogniser.load(tmp_path / "made")
     assert again.codebook_ == book
     assert again.predict(unseen.paths[:1]).tolist() == [made.classes_[label]]

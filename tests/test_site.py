@@ -149,7 +149,7 @@ def test_measured_numbers_are_those_of_the_records():
     places = set()
     for path in (TOP / "docs").rglob("*.md"):
         text = path.read_text("utf-8")
-        assert text == measured.filled(text), f"run python docs/assets/measured.py: {path.name}"
+        assert text == measured.filled(text), f"run python -m docs.assets.measured: {path.name}"
         places |= set(re.findall(r"<!-- measured: (\S+) -->", text))
     assert places >= measured.BLOCKS.keys()
     overview = (TOP / "docs" / "methods" / "index.md").read_text("utf-8")

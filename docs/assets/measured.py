@@ -2,11 +2,12 @@
 
 Text between ``<!-- measured: NAME -->`` and ``<!-- /measured -->`` is written by this module. NAME
 is that of a method (its table of accuracies) or one of ``BLOCKS``. A test compares every page with
-what the records give; ``python docs/assets/measured.py`` writes all pages again.
+what the records give; ``python -m docs.assets.measured`` writes all pages again.
 
-Four records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
+Five records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
 experiments; ``docs/methods/cells.jsonl``, the accuracies of the other methods on the same splits;
-and ``benchmarks/results.json``, the speed.
+``benchmarks/results.json``, the speed; and ``benchmarks/alternatives.json``, pruning beside its
+alternatives.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from benchmarks.planes import planes
 
 from bowsaw.comparison import read_run
 from bowsaw.comparison.methods import METHODS
@@ -378,6 +381,41 @@ def _rule() -> Iterator[str]:
     yield f"**{RULE}**"
 
 
+# -- pruning and its alternatives ------------------------------------------------------------------
+
+
+def _alternatives() -> Iterator[str]:
+    records = json.loads((TOP / "benchmarks" / "alternatives.json").read_text("utf-8"))
+    found = planes(records)
+    names = dict.fromkeys(p["name"] for points in found.values() for p in points)
+    by_name = {(set_, p["name"]): p for set_, points in found.items() for p in points}
+    head = ["alternative"]
+    for set_ in found:
+        head += [f"{set_}: accuracy", "words and classifier", "ms per image"]
+    rows = []
+    for name in names:
+        row = [name]
+        for set_ in found:
+            row += _of_alternative(by_name.get((set_, name)))
+        rows.append(row)
+    yield from _table(head, rows)
+    n_splits = {p["n_splits"] for points in found.values() for p in points}
+    yield ""
+    yield (
+        f"Mean over {'/'.join(map(str, sorted(n_splits)))} splits; one core of "
+        f"{records['hardware']['processor']}. Bold: on the Pareto front of accuracy and that cost."
+    )
+
+
+def _of_alternative(point: dict[str, Any] | None) -> list[str]:
+    if point is None:
+        return [""] * 3
+    bold = {cost: "**" * point[f"by_{cost}"] for cost in ("bytes", "ms")}
+    size, ms = format_bytes(point["bytes"]), point["ms"]
+    time = "" if ms is None else f"{bold['ms']}{ms:.2f}{bold['ms']}"
+    return [f"{point['accuracy']:.3f}", f"{bold['bytes']}{size}{bold['bytes']}", time]
+
+
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "home": _home,
     "all": _overview,
@@ -391,6 +429,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "verdicts": _strip,
     "claims": _claims,
     "rule": _rule,
+    "alternatives": _alternatives,
 }
 
 

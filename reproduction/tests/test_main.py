@@ -4,7 +4,7 @@ import pytest
 
 import bowsaw as bs
 from reproduction.__main__ import main
-from reproduction.panels import CITED, SETS, ImageSet, Study, steps_for
+from reproduction.panels import CITED, SETS, ImageSet, Study
 from reproduction.probes import PROBES
 
 
@@ -14,24 +14,18 @@ def test_a_benchmark_is_required(tmp_path, capsys):
     assert "--scene15 DIR, --caltech101 DIR, or both" in capsys.readouterr().err
 
 
-def test_larger_codebooks_are_refined_in_fewer_steps():
-    assert [steps_for(size) for size in (10, 100, 200, 500, 2000)] == [150, 150, 80, 40, 20]
-
-
 @pytest.mark.slow
 def test_panels_probes_and_verdicts(small_scenes, tmp_path, capsys, monkeypatch):
     # The study in small: every step, on sixty images and few words.
     monkeypatch.setitem(SETS, "scene15", ImageSet("15-Scenes", 6))
     monkeypatch.setattr("reproduction.panels.CITED_WORDS", 24)
-    # Refinements of different sizes have different settings in one folder.
-    monkeypatch.setattr("reproduction.panels.STEPS", ((4, 30), (10, 20)))
     folder = tmp_path / "paper"
     words = ["--scene15", str(small_scenes), "--splits", "2", "-o", str(folder)]
     small = Study(n_words=(40, 24), sizes=(4, 10))
     assert main(words, small) == 0
     run = bs.read_run(folder)
     assert len({(c["set"], c["coding"], c["full_words"]) for c in run.cells}) == 4
-    assert len(run.cells) == 4 * 2 * (1 + 6 * 2) + 2 * 2 * len(CITED)
+    assert len(run.cells) == 4 * 2 * (1 + 7 * 2) + 2 * 2 * len(CITED)
     assert [line["probe"] for line in run.probes] == list(PROBES)
     raw = {cell["method"] for cell in run.cells if "raw" in cell["results"]}
     assert raw == {"full", "paper"}

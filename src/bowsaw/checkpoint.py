@@ -203,25 +203,21 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
                 if not is_folder:
                     lock_path.touch()
                 before = _identity(lock_path)
-                try:
+                with suppress(Timeout):
                     lock.acquire()
-                except Timeout:
-                    if is_folder or before == _identity(lock_path):
-                        raise
-                    continue
                 if is_folder or before == _identity(lock_path):
                     break
                 lock.release()
-    except Timeout:
-        raise BusyError(
-            f"another process is writing {named}. Wait for it to end, or choose another output."
-        ) from None
     except (NotImplementedError, OSError) as error:
         if isinstance(error, SpaceError):
             raise
         raise StoreError(
             f"{named} cannot be locked: {error}. Choose an output on a file system with locks."
         ) from error
+    if not lock.is_locked:
+        raise BusyError(
+            f"another process is writing {named}. Wait for it to end, or choose another output."
+        )
     try:
         yield
     finally:
@@ -232,11 +228,10 @@ def exclusive(path: str | os.PathLike[str], what: str = "") -> Iterator[None]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 _NOT_SETTINGS = frozenset(
@@ -275,8 +270,7 @@ def write_tensors(
     """Write arrays and texts with their digest; the same content gives the same bytes."""
     parts = tensors_bytes(tensors, metadata)
     with atomic_write(path) as file:
-        for part in parts:
-            file.write(part)
+        file.writelines(parts)
 
 
 def tensors_bytes(
@@ -415,10 +409,9 @@ def remove_checkpoint(path: str | os.PathLike[str]) -> None:
 
 def is_checkpoint(path: Path) -> bool:
     """Return whether a file is, or begins as, a checkpoint of ours."""
-    try:
+    with suppress(OSError):
         return begins_as(_CHECKPOINT, path)
-    except OSError:
-        return False
+    return False
 
 
 def begins_as(file_format: str, path: Path) -> bool:
@@ -456,10 +449,9 @@ class JsonLines:
         """Yield line numbers, from 1, and values; a damaged line raises a FormatError."""
         if not self.path.exists():
             return
-        try:
-            content = regular_bytes(self.path)
-        except FileNotFoundError:
-            raise FormatError(f"{self.path} is not a file. Move it away.") from None
+        if not self.path.is_file():
+            raise FormatError(f"{self.path} is not a file. Move it away.")
+        content = self.path.read_bytes()
         complete = content[: content.rfind(b"\n") + 1]
         for number, text in enumerate(complete.splitlines(), start=1):
             try:
@@ -492,8 +484,7 @@ class JsonLines:
     def rewrite(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Replace all lines, atomically."""
         with atomic_write(self.path) as file:
-            for line in lines:
-                file.write((json.dumps(line, allow_nan=False) + "\n").encode())
+            file.writelines(f"{json.dumps(line, allow_nan=False)}\n".encode() for line in lines)
 
 
 class NpzReader:
@@ -512,16 +503,13 @@ class NpzReader:
         if max_bytes is None and isinstance(source, Path):
             self._packings, max_bytes = (zipfile.ZIP_STORED,), source.stat().st_size
         self._archive = zipfile.ZipFile(source)
-        try:
-            total = sum(entry.file_size for entry in self._archive.infolist())
-            if max_bytes is None or total > max_bytes:
-                raise ValueError(
-                    f"it unpacks to {total:,} bytes, more than {max_bytes:,}: its arrays are "
-                    "compressed or larger than the file"
-                )
-        except BaseException:
+        total = sum(entry.file_size for entry in self._archive.infolist())
+        if max_bytes is None or total > max_bytes:
             self._archive.close()
-            raise
+            raise ValueError(
+                f"it unpacks to {total:,} bytes, more than {max_bytes:,}: its arrays are "
+                "compressed or larger than the file"
+            )
 
     def __enter__(self) -> NpzReader:
         return self
@@ -568,11 +556,10 @@ def read_npy(file: IO[bytes], n_bytes: int) -> NDArray[Any]:
         # Version 3 has the layout of version 2; texts of numbers are ASCII in both.
         old = version == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        try:
-            header = read(file)
-        except MemoryError:
+        header = None
+        with suppress(MemoryError):
             # Python's parser raises it for deep brackets, whatever memory there is.
-            header = None
+            header = read(file)
         if header is None:
             raise ValueError("its header is nested too deeply")
         shape, _, dtype = header

@@ -36,9 +36,8 @@ METRICS = ("euclidean",)
 N_GLYPHS = 24
 """Words that a notebook shows."""
 _FACE = {"viewBox": f"-2 -2 {SIDE + 4} {SIDE + 4}", "width": SIDE, "height": SIDE, "role": "img"}
-_FIELDS = (
-    *("words", "ids", "scale", "metric", "description", "provenance", "trained_on", "projection"),
-)
+_FIELDS: tuple[str, ...] = ("words", "ids", "scale", "metric", "description", "provenance")
+_FIELDS += ("trained_on", "projection")
 
 
 class Codebook:
@@ -116,16 +115,16 @@ class Codebook:
         self._provenance = json_mapping(provenance, "provenance") or {}
         seen = None if trained_on is None else as_integers(trained_on, "trained_on", np.uint64)
         self._trained_on = None if seen is None else np.unique(seen)
-        if projection is not None and (projection.n_dims, projection.scale) != (
-            array.shape[1],
-            self._scale,
-        ):
-            raise DataError(
-                f"the projection makes {projection.n_dims} dimensions of scale "
-                f"{projection.scale:g}, and the words have {array.shape[1]} of scale "
-                f"{self._scale:g}. Give the projection that the words were learned with."
-            )
         self._projection = projection
+        if projection is not None:
+            if (self.n_dims, self._scale) != (projection.n_dims, projection.scale):
+                raise DataError(
+                    f"the projection makes {projection.n_dims} dimensions of scale "
+                    f"{projection.scale:g}, and the words have {self.n_dims} of scale "
+                    f"{self._scale:g}. Give the projection that the words were learned with."
+                )
+            (self._description or {}).pop(PROJECTED, None)
+            self._description = self._description or None
         for value in (self._words, self._ids, self._trained_on):
             if value is not None:
                 value.setflags(write=False)
@@ -179,9 +178,8 @@ class Codebook:
     @property
     def bags_description(self) -> dict[str, Any] | None:
         """The description of bags in the space of the words (see ``project``)."""
-        about = self.description
-        known = self._projection
-        return about if known is None else {**(about or {}), PROJECTED: known.digest}
+        mark = {} if self._projection is None else {PROJECTED: self._projection.digest}
+        return {**(self.description or {}), **mark} or None
 
     @property
     def unprojected_words(self) -> NDArray[np.float32]:
@@ -203,8 +201,10 @@ class Codebook:
         """Whether a word is 4 × 4 cells of 8 orientations, and not just as long."""
         about = self._description or {}
         name = about.get("name") or about.get("feature", "")
-        n_dims = self.n_dims if self._projection is None else len(self._projection.mean)
-        return n_dims == 128 and "sift" in name.lower()
+        return self._n_dims_in() == 128 and "sift" in name.lower()
+
+    def _n_dims_in(self) -> int:
+        return self.n_dims if self._projection is None else len(self._projection.mean)
 
     @property
     def digest(self) -> str:
@@ -233,8 +233,7 @@ class Codebook:
 
     def _dims(self) -> str:
         """Return the dimensions of words as a text, with those that they are projected from."""
-        known = self._projection
-        return f"{self.n_dims}" + (f" projected from {len(known.mean)}" if known else "")
+        return f"{self.n_dims}" + f" projected from {self._n_dims_in()}" * bool(self._projection)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table, and glyphs of the first words of SIFT."""
@@ -306,18 +305,15 @@ class Codebook:
         """Return the codebook with a description, unless it has one."""
         if self._description is not None or description is None:
             return self
-        return self._replace(description=description).with_projection(self._projection)
-
-    def with_projection(self, projection: Projection | None) -> Codebook:
-        """Return the codebook of words that were learned from bags projected by this."""
-        if projection is None:
-            return self
-        about = {k: v for k, v in (self._description or {}).items() if k != PROJECTED}
-        return self._replace(description=about or None, projection=projection)
+        return self._replace(description=description)
 
     def with_provenance(self, **more: Any) -> Codebook:
         """Return the codebook with more entries of provenance."""
         return self._replace(provenance={**self._provenance, **more})
+
+    def with_projection(self, projection: Projection | None) -> Codebook:
+        """Return the codebook of words that were learned from bags projected by this."""
+        return self._replace(projection=projection)
 
     def _at(self, positions: NDArray[np.int64]) -> Codebook:
         return self._replace(words=self._words[positions], ids=self._ids[positions])
@@ -361,42 +357,35 @@ class Codebook:
         Without a projection, or where the bags are projected by it already, these are the bags.
         """
         known = self._projection
-        if known is None or self._is_projected(bags):
-            self.words_for(bags)
+        if known is not None and (bags.description or {}).get(PROJECTED) == known.digest:
             return bags
-        self._match(bags, len(known.mean), self._description)
-        return bags.projected(known)
+        self._match(bags)
+        return bags if known is None else bags.projected(known)
 
     def words_for(self, bags: Bags) -> NDArray[np.float32]:
         """Return the words in the units of ``bags``, or raise when the bags do not match.
 
         Bags for a codebook with a projection must be projected before (see ``project``).
         """
-        about = self.bags_description
-        if self._projection is not None and not self._is_projected(bags):
+        if self._projection is None:
+            self._match(bags)
+        elif (bags.description or {}).get(PROJECTED) != self._projection.digest:
             raise MismatchError(
                 "the codebook has a projection, and the bags are not projected by it. Pass them "
                 "through codebook.project(bags)."
             )
-        if self._description is None or set(bags.description or {}) == {PROJECTED}:
-            about = None
-        self._match(bags, self.n_dims, about)
         if bags.scale == self._scale:
             return self._words
         return self._words * np.float32(bags.scale / self._scale)
 
-    def _is_projected(self, bags: Bags) -> bool:
-        known = self._projection
-        return known is not None and (bags.description or {}).get(PROJECTED) == known.digest
-
-    def _match(self, bags: Bags, n_dims: int, ours: dict[str, Any] | None) -> None:
-        """Raise where bags of ``n_dims`` and this description do not match."""
-        if bags.n_dims != n_dims and bags.n_descriptors:
+    def _match(self, bags: Bags) -> None:
+        """Raise for bags whose descriptors, before a projection, are not those of the codebook."""
+        if bags.n_dims != self._n_dims_in() and bags.n_descriptors:
             raise MismatchError(
                 f"the codebook has words of {self._dims()} dimensions, the bags descriptors of "
                 f"{bags.n_dims}. Train a codebook on these descriptors."
             )
-        theirs = bags.description
+        ours, theirs = self._description, bags.description
         if ours is not None and theirs is not None and ours != theirs:
             raise MismatchError(
                 f"the codebook was trained on descriptors {canonical_json(ours)}, the bags hold "

@@ -25,20 +25,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from bowsaw.formatting import format_seconds
 
-__all__ = [
-    "CallbackSupport",
-    "Progress",
-    "Task",
-    "announce_compiling",
-    "color_system",
-    "defer_signals",
-    "fit_task",
-    "live_display",
-    "shown_console",
-    "watch_compiling",
-    "with_callbacks",
-]
-
 T = TypeVar("T")
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -83,20 +83,17 @@ class Projection(ComparedByValue):
         The result depends on neither the number of threads nor, for uint8, the blocks.
         """
 
-        def sums(rows: AnyArray) -> tuple[int, Float64, Float64]:
-            wide = rows.astype(np.float64)
-            return len(wide), wide.sum(axis=0), wide.T @ wide
+        def sums(rows: AnyArray) -> Float64:
+            wide = np.column_stack([np.ones(len(rows)), rows.astype(np.float64)])
+            return np.asarray(wide.T @ wide)
 
         with single_threaded_blas():
-            parts = ordered_map(sums, blocks, n_jobs)
-            n, total, squares = next(parts)
-            check_int(
-                n_components, "n_components", 1, len(total), remedy="Descriptors have no more."
-            )
-            for part in parts:
-                n, total, squares = n + part[0], total + part[1], squares + part[2]
-            mean = total / n
-            axes = np.linalg.eigh(squares / n - np.outer(mean, mean))[1][:, ::-1][:, :n_components]
+            total = np.array(reduce(np.add, ordered_map(sums, blocks, n_jobs)))
+            total /= total[0, 0]
+            mean, remedy = total[0, 1:], "Descriptors have no more."
+            n_kept = check_int(n_components, "n_components", 1, len(mean), remedy=remedy)
+            covariance = total[1:, 1:] - np.outer(mean, mean)
+            axes = np.linalg.eigh(covariance)[1][:, ::-1][:, :n_kept]
         # The sign of an eigenvector is arbitrary: its largest entry becomes positive.
         signs = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0))
         return cls(mean, axes * signs, scale)

@@ -18,7 +18,7 @@ too large. The folds choose it: for the estimate of a fold the others, for the r
 that of the estimate, or slightly better: the folds had fewer images to learn from.
 
 **Files.** ``codebook.safetensors``, ``classifier.safetensors``, ``recogniser.onnx``,
-``index.html`` (the page), ``try.html`` (a page that recognises pictures) and ``summary.json`` are
+``index.html`` (the page), ``try.html`` (a page that recognises images) and ``summary.json`` are
 the recogniser. ``work/`` holds the descriptors,
 the full codebook and the records of the folds: with it, an interrupted call continues. It may be
 deleted.
@@ -159,10 +159,7 @@ class Recogniser:
     """
 
     def __init__(
-        self,
-        codebook: Codebook,
-        model: LinearModel,
-        summary: Mapping[str, Any] | None = None,
+        self, codebook: Codebook, model: LinearModel, summary: Mapping[str, Any] | None = None
     ) -> None:
         model.coder(codebook)
         self.codebook_, self.model_ = codebook, model
@@ -267,8 +264,7 @@ class Recogniser:
             summary = parse_json((source / SUMMARY).read_bytes())
         except ValueError as error:
             raise FormatError(f"{source / SUMMARY} is not JSON ({error}).") from error
-        part = misfit(summary, _SUMMARY)
-        if part is not None or summary["format"] != FORMAT:
+        if misfit(summary, _SUMMARY) is not None or summary["format"] != FORMAT:
             raise FormatError(f"{source / SUMMARY} is not the summary of a recogniser of bowsaw.")
         made = cls(load(source / CODEBOOK), load_classifier(source / CLASSIFIER), summary)
         if (source / PAGE).is_file():
@@ -281,11 +277,8 @@ class Recogniser:
         return f"Recogniser({classes}, {format_count(self.codebook_.n_words, 'word')}{score})"
 
     def _repr_html_(self) -> str:
-        rows = [
-            tag("tr", tag("th", name, scope="row"), tag("td", value))
-            for name, value in self.facts()
-        ]
-        return str(tag("table", rows))
+        cells = ((tag("th", name, scope="row"), tag("td", value)) for name, value in self.facts())
+        return str(tag("table", [tag("tr", *row) for row in cells]))
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what it is and what it is worth, as names and texts."""
@@ -295,7 +288,7 @@ class Recogniser:
         if "accuracy" not in about:
             return found
         accuracy, full = about["accuracy"], about["n_words"]
-        kept, whole = accuracy["kept"], accuracy[FULL]
+        kept, whole, gap = accuracy["kept"], accuracy[FULL], accuracy["difference"]
         found[0] = (
             "recogniser",
             f"{words:,} of {format_count(full, 'word')}, {classes}, learned from all "
@@ -305,7 +298,7 @@ class Recogniser:
             *found,
             ("accuracy", f"{_interval(kept)} with {format_count(words, 'word')}"),
             ("before", f"{_interval(whole)} with all {format_count(full, 'word')}"),
-            ("difference", _signed_interval(accuracy["difference"])),
+            ("difference", f"{format_signed(gap['mean'])} ± {gap['margin']:.3f}"),
             ("measured by", accuracy["how"]),
             (
                 "size",
@@ -318,10 +311,6 @@ class Recogniser:
 
 def _interval(found: Mapping[str, float]) -> str:
     return f"{found['mean']:.3f} ± {found['margin']:.3f}"
-
-
-def _signed_interval(found: Mapping[str, float]) -> str:
-    return f"{format_signed(found['mean'])} ± {found['margin']:.3f}"
 
 
 def shrink(
@@ -416,10 +405,7 @@ def shrink(
         images if isinstance(images, ImageFolder) else ImageFolder(images),
         limit=_limit(n_kept, max_bytes, max_loss),
         n_words=None if n_words is None else check_int(n_words, "n_words", 2),
-        kmeans={
-            "sample": SAMPLE,
-            "n_components": None if n_components is None else int(n_components),
-        },
+        kmeans={"sample": SAMPLE, "n_components": n_components},
         method=check_choice(method, "method", ALONE),
         n_folds=None if n_folds is None else check_int(n_folds, "n_folds", 2),
         coding={"coding": coding, "sharpness": sharpness, "perplexity": perplexity},
@@ -488,9 +474,8 @@ class _Task(NamedTuple):
             make_folder(work)
             self.on_stage("describing the images")
             name = images.root.resolve().name or "images"
-            place = work / f"{name}.store"
             more: Any = {"n_jobs": self.n_jobs, "overwrite": overwrite, "verbose": self.verbose}
-            store = extract(images, self.descriptor, place, **more)
+            store = extract(images, self.descriptor, work / f"{name}.store", **more)
             _check_classes(np.bincount(store.y), store.classes, "usable images")
             n_words = self._full_words(store)
             about = self._settings(store, n_words)
@@ -512,10 +497,7 @@ class _Task(NamedTuple):
                 **about,
                 "n_images": store.n_usable,
                 "n_set_aside": len(store.set_aside),
-                "classes": {
-                    name: int(count)
-                    for name, count in zip(store.classes, np.bincount(store.y), strict=True)
-                },
+                "classes": dict(zip(store.classes, np.bincount(store.y).tolist(), strict=True)),
                 "n_words": n_words,
                 "n_kept": n_kept,
                 "accuracy": accuracy,
@@ -528,22 +510,19 @@ class _Task(NamedTuple):
             made = Recogniser(book, model, summary)
             lead = "Words and classifier are learned from all images. In the estimate, images were "
             lead += "tested by recognisers that were learned without them."
-            link = tag("p", tag("a", "Try it with a picture of yours", href=TRY))
-            section = Section("The recogniser", lead, made._repr_html_() + link, first=True)
-            page = write_page(
+            link = tag("p", tag("a", "Try it with an image of yours", href=TRY))
+            made._page = write_page(
                 work / "run",
                 folder / PAGE,
-                extra=[section],
+                extra=[Section("The recogniser", lead, made._repr_html_() + link, first=True)],
                 title=f"{name}: {n_kept:,} of {n_words:,} words",
                 pick=(self.method, n_kept),
-            )
-            made._page = page.read_bytes()
+            ).read_bytes()
             made.save(folder)
             remove_checkpoint(work / "words.partial")
             return made
 
     def _settings(self, store: Store, n_words: int) -> dict[str, Any]:
-        """Return everything that the result depends on."""
         return {
             "images": store.digest,
             "limit": list(self.limit),
@@ -557,7 +536,6 @@ class _Task(NamedTuple):
         }
 
     def _full_words(self, store: Store) -> int:
-        """Return the words of the full codebook."""
         name, value = self.limit
         # Every fold learns the words again, from fewer descriptors.
         most = int(0.5 * store.bags.n_descriptors)
@@ -574,18 +552,16 @@ class _Task(NamedTuple):
     def _estimate(
         self, store: Store, name: str, n_words: int, work: Path, overwrite: bool
     ) -> _Estimate:
-        """Measure the procedure on folds."""
         n_folds, n_measured = self._folds(store)
         sizes = [size for size in SIZES if 2 * size <= n_words] or [n_words // 2]
         if self.limit[0] != "max_loss":
             sizes = [self._kept(store, n_words)]
         some = f"{n_measured} of {n_folds}" if n_measured < n_folds else f"{n_folds}"
         self.on_stage(f"measuring the procedure on {some} folds")
-        collection = Collection.from_store(
-            store, name, images=self.images.root, n_folds=n_folds, codebook_images=0
-        )
         run = compare(
-            collection,
+            Collection.from_store(
+                store, name, images=self.images.root, n_folds=n_folds, codebook_images=0
+            ),
             work / "run",
             methods=list(dict.fromkeys([self.method, *BASELINES])),
             sizes=sizes,
@@ -650,7 +626,6 @@ class _Task(NamedTuple):
     def _learn(
         self, store: Store, n_words: int, n_kept: int, C: float, work: Path
     ) -> tuple[Codebook, LinearModel]:
-        """Learn words and classifier from all images."""
         full = _saved(work / "codebook.safetensors")
         made = {"store": store.digest, "n_words": n_words, "seed": self.seed, **self.kmeans}
         if full is None or any(full.provenance.get(name) != made[name] for name in made):
@@ -688,13 +663,10 @@ class _Task(NamedTuple):
             book = selector.fit(store.bags, store.y).codebook_.learned_from(store.bags)
         coder = BagOfWords(book, n_jobs=self.n_jobs, **known)
         classifier = HistogramClassifier(C=C).fit(coder.transform(store.bags), y)
-        model = LinearModel.of(classifier, coder, provenance={"C": C, "n_images": len(y)})
-        return book, model
+        return book, LinearModel.of(classifier, coder, provenance={"C": C, "n_images": len(y)})
 
 
 class _Estimate(NamedTuple):
-    """What the folds have shown."""
-
     run: Run
     method: str
     sizes: Sequence[int]
@@ -736,8 +708,7 @@ class _Estimate(NamedTuple):
         lost = self._accuracies(self.n_kept) - self._accuracies(full[0]["size"])
         margin = float(np.hypot(whole["margin"], (kept or whole)["margin"]))
         if len(lost) > 1:
-            share = full[0]["n_test"] / full[0]["n_train"]
-            margin = 1.96 * float(corrected_error(lost, share))
+            margin = 1.96 * float(corrected_error(lost, full[0]["n_test"] / full[0]["n_train"]))
         what = f"{self.n_folds}-fold cross-validation of the whole procedure"
         if len(full) < self.n_folds:
             what = (

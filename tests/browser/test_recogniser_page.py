@@ -1,7 +1,6 @@
-"""The page that recognises pictures: Python's answers, whichever way a picture comes."""
+"""The page that recognises images: Python's answers, whichever way an image comes."""
 
 import base64
-import os
 from pathlib import Path
 
 import cv2
@@ -10,7 +9,7 @@ import pytest
 from tests.browser.test_loading import HOSTILE
 from tests.browser.visiting import DESK, PHONE, visit
 from tests.contracts import dense_sift as contract
-from tests.real.pixels import SETS, assert_agrees, benchmark_of
+from tests.real.pixels import EACH_SET, assert_agrees, benchmark_of
 
 import bowsaw as bs
 from bowsaw.formats.classifier import LinearModel
@@ -49,7 +48,7 @@ GIVE = """({bytes, how, name}) => {
     : new ClipboardEvent('paste', {clipboardData: data, bubbles: true});
   document.body.dispatchEvent(event);
 }"""
-DRAWN = "document.querySelector('#picture').toDataURL()"
+DRAWN = "document.querySelector('#image').toDataURL()"
 
 
 def ask(seen, grey):
@@ -104,14 +103,14 @@ def test_descriptors_are_those_of_the_definition(browser, tmp_path, parameters):
         def describe(grey):
             found = ask(seen, grey)
             if "error" in found:
-                assert found["error"].startswith("The picture is too small: ")
+                assert found["error"].startswith("The image is too small: ")
                 return None
             return np.array(found["descriptors"]).reshape(-1, 128)
 
         contract.assert_agrees(describe, **parameters)
 
 
-def test_pictures_are_reduced_as_defined(browser, tmp_path):
+def test_images_are_reduced_as_defined(browser, tmp_path):
     with visit(browser, page_of_definition(tmp_path, {})) as seen:
         for name, image in contract.LARGE.items():
             assert ask(seen, image) == ask(seen, contract.reduced(name)), name
@@ -152,8 +151,8 @@ def test_a_file_is_recognised_and_its_patches_are_shown(browser, images, made):
         np.testing.assert_allclose(shown, scores, atol=0.0051)
         assert seen.text("#margin").startswith(f"{scores[0] - scores[1]:.2f} ahead of ")
         assert " ms (decoding " in seen.text("#time")
-        label = seen.at("#picture").get_attribute("aria-label")
-        assert label.startswith("The picture ")
+        label = seen.at("#image").get_attribute("aria-label")
+        assert label.startswith("The image ")
         assert label.endswith(f"count most for {seen.text('#class')} are outlined")
         with_patches = seen.page.evaluate(DRAWN)
         seen.at("#scores input").first.focus()
@@ -172,13 +171,13 @@ def test_a_file_is_recognised_and_its_patches_are_shown(browser, images, made):
 
 
 @pytest.mark.parametrize("how", ["drop", "paste"])
-def test_a_picture_can_be_dropped_or_pasted(browser, images, made, how):
+def test_an_image_can_be_dropped_or_pasted(browser, images, made, how):
     recogniser, page = made["soft"]
     pixels = cv2.imread(images[0][5])
     clear = np.dstack([pixels, np.full(pixels.shape[:2], 255, np.uint8)])
     clear[:9, :, 3] = 90
-    for picture in (pixels, clear):
-        data = cv2.imencode(".png", picture)[1].tobytes()
+    for image in (pixels, clear):
+        data = cv2.imencode(".png", image)[1].tobytes()
         expected = recogniser.decision_function([data])[0]
         with visit(browser, page) as seen:
             given = {"bytes": base64.b64encode(data).decode(), "how": how, "name": "a.png"}
@@ -194,13 +193,13 @@ def test_a_picture_can_be_dropped_or_pasted(browser, images, made, how):
             assert (seen.complaints, seen.outside()) == ([], [])
 
 
-def test_what_is_no_picture_is_reported(browser, tmp_path, made, images):
-    (tmp_path / "text.png").write_text("no picture")
+def test_what_is_no_image_is_reported(browser, tmp_path, made, images):
+    (tmp_path / "text.png").write_text("no image")
     cv2.imwrite(str(tmp_path / "small.png"), np.zeros((9, 40), np.uint8))
     with visit(browser, made["hard"][1]) as seen:
         for name, message in (
-            ("text.png", "This is not a picture that the browser can read."),
-            ("small.png", "The picture is too small: 40 × 9 pixels, and a patch needs 16."),
+            ("text.png", "This is not an image that the browser can read."),
+            ("small.png", "The image is too small: 40 × 9 pixels, and a patch needs 16."),
         ):
             seen.page.set_input_files("#file", tmp_path / name)
             seen.at(
@@ -252,10 +251,8 @@ def test_without_javascript_the_page_says_so(browser, made):
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
-@pytest.mark.parametrize("variable", SETS)
+@EACH_SET
 def test_the_page_gives_the_class_of_python_from_real_pixels(browser, tmp_path, variable, coding):
-    if variable not in os.environ:
-        pytest.skip(f"{variable} names no folder")
     paths, greys, descriptors, made = benchmark_of(variable)
     recogniser = made[coding]
     write_recogniser_page(recogniser.codebook_, tmp_path / "try.html", recogniser.model_)

@@ -104,7 +104,7 @@ predict all.sft a.png FITTED                     | Mismatch  | other words
 export BOOK -o x.txt                             | Parameter | ends in .onnx, .h or .html
 export BOOK -o x.onnx --word-dtype int8          | Parameter | it is for C headers
 export BOOK -o x.html                            | Parameter | Give one of 'bowsaw fit'
-export BOOK -o x.html --dtype uint8              | Parameter | a page begins at pictures
+export BOOK -o x.html --dtype uint8              | Parameter | a page begins at images
 export BOOK -o x.h --coding soft --perplexity 3  | Parameter | Add --store STORE, or give a number
 export BOOK -o x.h --store s                     | Parameter | --store does not apply: the sharp
 compare s -o run --coding soft --perplexity 0    | Parameter | perplexity must be

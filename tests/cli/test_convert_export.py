@@ -111,7 +111,7 @@ def test_export_is_the_function(bowsaw, made, model, tmp_path, end, sharpness, f
     assert line.startswith(f"a{end}: 12 words of 128 dimensions, ")
     taken = f"{options.get('descriptors', 'float32')} descriptors of which a norm of 1 is 512"
     if "descriptors" not in options:
-        taken = "pictures" if end == ".html" else "grey images"
+        taken = "images" if end == ".html" else "grey images"
     assert line.endswith(f"; takes {taken}")
     assert ("3 classes" in line) == (sharpness == "model")
     assert ("soft coding of sharpness" in line) == (sharpness is not None)

@@ -10,7 +10,6 @@ from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.descriptors.dense_sift import DenseSift
 from bowsaw.selection.annealing import USUAL_STEPS
-from bowsaw.selection.refinement import Refinement
 from bowsaw.store import extract
 
 REQUIRED = {
@@ -39,7 +38,7 @@ def test_the_help_shows_the_default():
         ("train", "--jobs", -1),
         ("prune", "--method", "refinement"),
         ("prune", "--steps", USUAL_STEPS),
-        ("prune", "--steps", default(Refinement, "n_steps")),
+        ("prune", "--steps", 300),
     ):
         [commands] = [action for action in parser(command)._actions if action.dest == "name"]
         [option] = [a for a in commands.choices[command]._actions if flag in a.option_strings]

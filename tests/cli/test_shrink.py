@@ -98,6 +98,8 @@ def test_json_and_csv_have_the_same_answers(bowsaw, folder):
 
 def test_a_recogniser_is_exported_from_its_folder(bowsaw, folder):
     for name in ("a.onnx", "a.h", "a.html"):
+        # Again, and in the place of the first.
+        bowsaw("export", folder / "r", "-o", name)
         (line,) = bowsaw("export", folder / "r", "-o", name).lines()
         assert line.startswith(f"{name}: 5 words of 128 dimensions, hard coding, 3 classes")
     assert Path("a.onnx").read_bytes() == (folder / "r" / "recogniser.onnx").read_bytes()

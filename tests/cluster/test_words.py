@@ -21,14 +21,22 @@ def result(fitted):
     return fitted.codebook_, fitted.counts_.tolist(), *numbers
 
 
-@pytest.mark.parametrize(("dtype", "sample"), [("uint8", None), ("float32", 150_000)])
-def test_the_words_are_the_same_to_the_bit(client, stores, dtype, sample):
+@pytest.mark.parametrize(
+    ("dtype", "sample", "n_components"),
+    [("uint8", None, None), ("uint8", None, 3), ("float32", 150_000, 3)],
+)
+def test_the_words_are_the_same_to_the_bit(client, stores, dtype, sample, n_components):
     bags = stores[dtype].bags
-    learner = bs.KMeansCodebook(12, max_iter=3, tol=0, sample=sample, n_jobs=1, random_state=0)
+    bags = bags[np.flatnonzero(bags.counts)]
+    how = {"max_iter": 3, "tol": 0, "n_jobs": 1, "random_state": 0}
+    learner = bs.KMeansCodebook(12, sample=sample, n_components=n_components, **how)
     here = clone(learner).fit(bags)
     there = clone(learner).set_params(parallel=client).fit(bags)
     assert result(there) == result(here)
     assert there.codebook_.provenance == here.codebook_.provenance
+    coder = bs.BagOfWords(here.codebook_, n_jobs=1)
+    on_cluster = clone(coder).set_params(parallel=client).transform(bags)
+    np.testing.assert_array_equal(on_cluster, coder.transform(bags))
 
 
 def test_empty_words_move_to_the_same_far_descriptors(client, stores, monkeypatch):

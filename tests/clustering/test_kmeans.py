@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from tests.nearest.conftest import PATHS
 from tests.oracles import kmeans as oracle
 
 from bowsaw.bags import Bags
@@ -107,8 +108,13 @@ def test_words_do_not_depend_on_threads_or_guesses(monkeypatch, random, n_words,
     first = result(seeded(n_words, max_iter=6, tol=0, n_jobs=1).fit(bags))
     for n_jobs in (2, 3):
         assert result(seeded(n_words, max_iter=6, tol=0, n_jobs=n_jobs).fit(bags)) == first
-    monkeypatch.setattr(rounds, "GUESS_BYTES", 0)
-    assert result(seeded(n_words, max_iter=6, tol=0).fit(bags)) == first
+    # Nothing is known of the round before, only the word, and bounds for some of the rows.
+    for n_bytes in (0, 4 * 1500, 4 * 1500 + 9000):
+        monkeypatch.setattr(rounds, "KNOWN_BYTES", n_bytes)
+        assert result(seeded(n_words, max_iter=6, tol=0).fit(bags)) == first
+    for path in PATHS:
+        monkeypatch.setenv("BOWSAW_SEARCH", path)
+        assert result(seeded(n_words, max_iter=6, tol=0).fit(bags)) == first
 
 
 def test_words_do_not_depend_on_where_the_rows_are(random, tmp_path):

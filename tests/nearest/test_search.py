@@ -33,7 +33,7 @@ def assert_every_way_is_exact(rows, words, seed=0):
     }
     plain = WordSearch(words, skip=False).find(rows)
     bounded = WordSearch(words, skip=True)
-    assert bounded.directions is not None
+    assert bounded.bounds is not None
     founds = [plain, *(bounded.find(rows, guess) for guess in guesses.values())]
     for name, found in zip(("without bounds", *guesses), founds, strict=True):
         np.testing.assert_array_equal(found, expected, name)
@@ -199,15 +199,16 @@ def test_bounds_are_bounds(family):
     rows, words = map(float32, family(np.random.default_rng(5)))
     search = WordSearch(words, skip=True)
     centred, exact_words = rows - search.centre, search.words.astype(np.float64)
-    exact_rows, bound_words = centred.astype(np.float64), search.bound_words.astype(np.float64)
+    limits = search.bounds
+    exact_rows, bound_words = centred.astype(np.float64), limits.words.astype(np.float64)
     norms = (exact_rows**2).sum(axis=1)
-    along = search._along(centred, float32(norms)).astype(np.float64)
+    along = search._along(centred, float32(norms), limits).astype(np.float64)
     bounds, whole = along @ bound_words.T, exact_rows @ exact_words.T
     # What the search allows for the rounding of rows along the directions.
-    allowed = search.bound_error * np.sqrt(norms) * search.largest + 2.0**-120
+    allowed = limits.error * np.sqrt(norms) * search.largest + 2.0**-120
     assert (bounds >= whole - allowed[:, None]).all()
     # What is left over after the directions is never underestimated.
-    axes = np.linalg.qr(search.directions.astype(np.float64))[0]
+    axes = np.linalg.qr(limits.directions.astype(np.float64))[0]
     for exact, left in ((exact_rows, along[:, -1]), (exact_words, bound_words[:, -1])):
         remainder = np.linalg.norm(exact - exact @ axes @ axes.T, axis=1)
         # A float64 remainder has an error too, of the size of the whole.
@@ -270,18 +271,18 @@ def test_a_far_word_leaves_the_others_certain(monkeypatch, gravel):
     assert doubts[1] <= doubts[0] + 5
     # Nor does it take the place of the directions in which the others differ.
     usual, with_far = WordSearch(words, skip=True), WordSearch(far, skip=True)
-    assert with_far.directions.shape == usual.directions.shape
+    assert with_far.bounds.directions.shape == usual.bounds.directions.shape
 
 
 def test_bounds_are_used_where_they_pay(gravel):
-    assert WordSearch(float32(gravel[:300])).directions is not None
-    assert WordSearch(float32(gravel[:300]), skip=False).directions is None
+    assert WordSearch(float32(gravel[:300])).bounds is not None
+    assert WordSearch(float32(gravel[:300]), skip=False).bounds is None
     # Few words: larger blocks and no bounds. Without main directions a bound costs a score.
     few = WordSearch(float32(gravel[:200]))
-    assert few.directions is None
+    assert few.bounds is None
     assert few.block_rows > WordSearch(float32(gravel[:300])).block_rows
     noise = np.random.default_rng(0).normal(size=(300, 40))
-    assert WordSearch(float32(noise)).directions is None
+    assert WordSearch(float32(noise)).bounds is None
 
 
 @pytest.mark.parametrize("skip", [True, False])

@@ -9,11 +9,19 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import bowsaw as bs
 from bowsaw.formats.classifier import LinearModel
 
 SETS = {"BOWSAW_SCENE15": bs.ImageFolder, "BOWSAW_CALTECH101": bs.ImageFolder.caltech10}
+EACH_SET = pytest.mark.parametrize(
+    "variable",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(name not in os.environ, reason="no folder"))
+        for name in ("BOWSAW_SCENE15", "BOWSAW_CALTECH101")
+    ],
+)
 N_TEST, N_TRAIN = 1000, 1500
 
 

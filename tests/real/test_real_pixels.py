@@ -1,6 +1,5 @@
 """From the grey pixels of 1,000 real images to Python's class, by the graph and the header."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from tests.formats.c_compiler import PIXELS, compiled, compiler_of, describe, recognise
-from tests.real.pixels import SETS, assert_agrees, benchmark_of
+from tests.real.pixels import EACH_SET, assert_agrees, benchmark_of
 
 import bowsaw as bs
 from bowsaw.formats.c_header import quantize_words, write_c_header
@@ -17,10 +16,8 @@ from bowsaw.formats.onnx import write_onnx
 
 
 @pytest.mark.parametrize("coding", ["hard", "soft"])
-@pytest.mark.parametrize("variable", SETS)
+@EACH_SET
 def test_the_graph_gives_the_class_of_python(tmp_path: Path, variable: str, coding: str) -> None:
-    if variable not in os.environ:
-        pytest.skip(f"{variable} names no folder")
     _, greys, descriptors, made = benchmark_of(variable)
     recogniser = made[coding]
     write_onnx(recogniser.codebook_, tmp_path / "g.onnx", recogniser.model_)
@@ -42,12 +39,10 @@ def test_the_graph_gives_the_class_of_python(tmp_path: Path, variable: str, codi
     ("coding", "words"),
     [("hard", "float32"), ("soft", "float32"), ("hard", "uint8"), ("soft", "uint8")],
 )
-@pytest.mark.parametrize("variable", SETS)
+@EACH_SET
 def test_the_header_gives_the_class_of_python(
     tmp_path: Path, variable: str, coding: Any, words: Any
 ) -> None:
-    if variable not in os.environ:
-        pytest.skip(f"{variable} names no folder")
     _, greys, descriptors, made = benchmark_of(variable)
     book, model = made[coding].codebook_, made[coding].model_
     write_c_header(book, tmp_path / "words.h", model, words=words)

@@ -1,4 +1,4 @@
-"""What the page that recognises pictures holds, and what it cannot be made of."""
+"""What the page that recognises images holds, and what it cannot be made of."""
 
 import json
 import re

@@ -53,20 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the folder of records and page"
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help=text)
     integers, names = opt.comma_list(opt.int_from(1)), opt.comma_list(str)
+    n_words, sizes = (opt.default(compare, name) for name in ("n_words", "sizes"))
+    among = f"among {', '.join(METHODS)}; full always is"
     for flag, name, kind, values, text in (
-        (
-            "--words",
-            "n_words",
-            integers,
-            [opt.default(compare, "n_words")],
-            "words of full codebooks",
-        ),
-        ("--sizes", "sizes", integers, opt.default(compare, "sizes"), "words to keep"),
-        ("--methods", "methods", names, DEFAULT, f"among {', '.join(METHODS)}; full always is"),
+        ("--words", "n_words", integers, [n_words], "words of full codebooks"),
+        ("--sizes", "sizes", integers, sizes, "words to keep"),
+        ("--methods", "methods", names, DEFAULT, among),
     ):
         opt.add(parser, flag, kind, text, ",".join(map(str, values)), dest=name, metavar="A,B")
-    splits = ("--splits", "n_splits", opt.int_from(1), "random splits")
-    opt.add_from(parser, compare, splits)
+    opt.add_from(parser, compare, ("--splits", "n_splits", opt.int_from(1), "random splits"))
     opt.add_overwrite(parser)
     opt.add_jobs(parser, compare)
     opt.add_sizes(parser, "auto; a store has its own")
@@ -184,8 +179,7 @@ class Means:
     def add(self, cell: Cell) -> Panel:
         """Add a cell and return its panel."""
         panel = (cell["set"], cell["coding"], cell["full_words"])
-        found = self.panels.setdefault(panel, defaultdict(list))
-        found[cell["method"], cell["size"]].append(cell)
+        self.panels.setdefault(panel, defaultdict(list))[cell["method"], cell["size"]].append(cell)
         return panel
 
     def table(self, panel: Panel) -> tuple[list[str], list[list[str]]]:

@@ -142,12 +142,8 @@ def _print_classes(command: Command, run: Run, where: dict[str, Any]) -> None:
     if command.options.confusion:
         command.result()
         command.result(f"confusion, {CALLED[mapping]} histograms (rows: truth, columns: answer):")
-        matrix = run.confusion(mapping, **where).tolist()
         width = len(str(len(classes) - 1))
-        command.table(
-            [
-                (f"{i:>{width}} {name}", *(str(count or ".") for count in matrix[i]))
-                for i, name in enumerate(classes)
-            ],
-            ("class", *map(str, range(len(classes)))),
-        )
+        rows = []
+        for i, counts in enumerate(run.confusion(mapping, **where).tolist()):
+            rows.append([f"{i:>{width}} {classes[i]}", *(str(count or ".") for count in counts)])
+        command.table(rows, ("class", *map(str, range(len(classes)))))

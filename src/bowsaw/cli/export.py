@@ -62,13 +62,17 @@ def run(command: Command) -> None:
             f"the output must be a file name that ends in .onnx, .h or .html; got {options.output}."
         )
     opt.check_output(
-        options.output, suffix, "export", codebook=options.codebook, classifier=options.classifier
+        options.output,
+        suffix,
+        "device file",
+        codebook=options.codebook,
+        classifier=options.classifier,
     )
     if suffix != ".h":
         reason = "it is for C headers (.h). Leave it out"
         opt.refuse_options(options, ("word_dtype", "name"), reason)
     if suffix == ".html":
-        opt.refuse_options(options, ("dtype",), "a page begins at pictures. Leave it out")
+        opt.refuse_options(options, ("dtype",), "a page begins at images. Leave it out")
     coding = _coding(options)
     book = load(options.codebook)
     if coding.get("coding") == "soft" and book.scale_is_unknown:
@@ -93,7 +97,7 @@ def run(command: Command) -> None:
         write_c_header(coder, options.output, model, descriptors=options.descriptors, **more)
     taken = f"{options.descriptors or 'float32'} descriptors {unit_of(book)}"
     if options.descriptors is None and sift_of(book) is not None:
-        taken = "pictures" if suffix == ".html" else "grey images"
+        taken = "images" if suffix == ".html" else "grey images"
     classes = f", {format_count(len(model.classes), 'class', 'classes')}" if model else ""
     command.result(
         f"{options.output}: {format_count(book.n_words, 'word')} of "

@@ -144,8 +144,7 @@ def _true_accuracy(
     book: Codebook, store: Store, coder: BagOfWords, options: argparse.Namespace
 ) -> str:
     """Return how to measure an accuracy, with a command that works."""
-    own = own_split(book, store.bags, store.draw_split)
-    if own is None or store.split is None:
+    if own_split(book, store.bags, store.draw_split) is None or store.split is None:
         begin = opt.train_command(book, options)
         if store.split is None:
             begin = shlex.join(["bowsaw", "split", options.store, "auto"])

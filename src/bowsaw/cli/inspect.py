@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,10 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _holds_words(path: Path) -> bool:
-    with open_file(path) as file:
-        try:
-            return "histograms.npy" not in open_archive(file).members
-        except FormatError:
-            # Reading its content reports what is wrong.
-            return False
+    # Reading the content of a damaged file reports what is wrong.
+    with open_file(path) as file, suppress(FormatError):
+        return "histograms.npy" not in open_archive(file).members
+    return False
 
 
 def _store(path: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,12 +69,10 @@ def reader(
     """Return a reader of texts that ``kind`` converts to values that ``holds`` accepts."""
 
     def read(text: str) -> Any:
-        try:
+        with suppress(ValueError, OverflowError):
             value = kind(text)
             if holds(value):
                 return value
-        except (ValueError, OverflowError):
-            pass
         raise argparse.ArgumentTypeError(f"must be {allowed}; got {text!r}")
 
     return read
@@ -179,12 +178,9 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
     """Raise a ParameterError if one of these options was typed: it does not apply."""
     for name in names:
         for flag in (f"--{name.replace('_', '-')}", *_ALSO.get(name, ())):
-            if any(_is_option(word, flag) for word in takewhile("--".__ne__, options.typed)):
+            typed = takewhile("--".__ne__, options.typed)
+            if flag in (w.partition("=")[0] if flag.startswith("--") else w[:2] for w in typed):
                 raise ParameterError(f"{flag} does not apply: {reason}.")
-
-
-def _is_option(word: str, flag: str) -> bool:
-    return word.partition("=")[0] == flag if flag.startswith("--") else word[:2] == flag
 
 
 def advanced(parser: argparse.ArgumentParser) -> Any:
@@ -415,29 +411,23 @@ def _is_codebook(path: Path) -> bool:
     if begins_as(FORMAT, path):
         # Also a damaged one.
         return True
-    try:
+    with suppress(BowsawError):
         load(path)
-    except BowsawError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _has_histograms(path: Path) -> bool:
-    try:
-        with NpzReader(path) as arrays:
-            return set(FIELDS) <= set(arrays.names)
-    except Exception:
-        # As in NpzReader: damaged bytes raise many kinds of exceptions.
-        return False
+    # As in NpzReader: damaged bytes raise many kinds of exceptions.
+    with suppress(Exception), NpzReader(path) as arrays:
+        return set(FIELDS) <= set(arrays.names)
+    return False
 
 
-def _begins_with(*marks: bytes) -> Callable[[Path], bool]:
-    def is_known(path: Path) -> bool:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        return any(mark in head for mark in marks)
-
-    return is_known
+def _begins_with(marks: tuple[bytes, ...], path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return any(mark in head for mark in marks)
 
 
 _HEAD = 4096
@@ -445,9 +435,11 @@ _KINDS: dict[str, Callable[[Path], bool]] = {
     "codebook": _is_codebook,
     "classifier": is_classifier,
     "histogram file": _has_histograms,
-    "page": _begins_with(b"<title>bowsaw: "),
-    # The producer of a graph, or the first comment of a header.
-    "export": _begins_with(b"\x12\x06bowsaw", b"written by bowsaw"),
+    "page": partial(_begins_with, (b"<title>bowsaw: ",)),
+    # The producer of a graph, the first comment of a header, or the generator of a page.
+    "device file": partial(
+        _begins_with, (b"\x12\x06bowsaw", b"written by bowsaw", b'="bowsaw export"')
+    ),
 }
 """What commands write, and how a file of that kind is known."""
 
@@ -490,9 +482,7 @@ def check_output(path: str, suffix: str, kind: str = "codebook", **inputs: str |
     _check_writable(folder)
 
 
-def _check_writable(folder: Path, make: bool = False) -> None:
-    if make:
-        make_folder(folder)
+def _check_writable(folder: Path) -> None:
     with translate_write_errors(folder), tempfile.TemporaryFile(dir=folder.absolute()):
         pass
 
@@ -501,7 +491,8 @@ def check_folder(path: str, source: str) -> Path:
     """Make and return the folder of a run of these images, or raise a ParameterError."""
     target = Path(path)
     check_output_folder(target, source, "run", "run.json")
-    _check_writable(target, make=True)
+    make_folder(target)
+    _check_writable(target)
     return target
 
 
@@ -536,5 +527,4 @@ def resumable(options: argparse.Namespace, settings: Mapping[str, Any]) -> Itera
 
 
 def _stages(path: Path) -> list[Path]:
-    """Return the files that hold the work of a checkpoint."""
     return list(path.absolute().parent.glob(f"{glob.escape(path.name)}.*"))

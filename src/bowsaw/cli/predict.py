@@ -97,11 +97,8 @@ def _files(given: str, recogniser: Recogniser) -> list[tuple[str, str | None]]:
     if not inside:
         raise DataError(f"the folder {given} has no files. Name images, or a folder of them.")
     known = set(map(str, recogniser.classes_))
-    tops = [path.split("/")[0] if "/" in path else None for path in inside]
-    return [
-        (str(root / path), top if top in known else None)
-        for path, top in zip(inside, tops, strict=True)
-    ]
+    tops = [(path, path.split("/")[0] if "/" in path else None) for path in inside]
+    return [(str(root / path), top if top in known else None) for path, top in tops]
 
 
 def _row(path: str, truth: str | None, answer: Answer, recogniser: Recogniser) -> Row:
@@ -165,7 +162,7 @@ def _print_accuracy(command: Command, rows: list[Row], recogniser: Recogniser) -
     shares = class_accuracies(matrix)
     margin = accuracy_margin([float(np.nanmean(shares))], 0.0, matrix.sum(axis=1))
     wrong = Counter((row["truth"], str(row["class"])) for row in unseen)
-    pairs = [(pair, n) for pair, n in wrong.most_common() if pair[0] != pair[1]]
+    pairs = [(pair, n) for pair, n in wrong.most_common() if pair[0] != pair[1]][:_MAX_CONFUSIONS]
     command.result()
     command.result(
         f"accuracy: {np.nanmean(shares):.3f} ± {margin:.3f} (mean per class, 95 % interval); "
@@ -176,9 +173,7 @@ def _print_accuracy(command: Command, rows: list[Row], recogniser: Recogniser) -
     if pairs:
         command.result()
         command.table(
-            [(a, b, f"{n:,}", f"{matrix[classes.index(a)].sum():,}") for (a, b), n in pairs][
-                :_MAX_CONFUSIONS
-            ],
+            [(a, b, f"{n:,}", f"{matrix[classes.index(a)].sum():,}") for (a, b), n in pairs],
             ("truth", "taken for", "images", "of"),
         )
 

@@ -35,6 +35,7 @@ from bowsaw.scores.base import SCORES
 from bowsaw.selection.annealing import USUAL_STEPS, Annealing
 from bowsaw.selection.base import Selection, Selector
 from bowsaw.selection.baselines import KMeansAtSize
+from bowsaw.selection.descent import FEW_WORDS, usual_steps
 from bowsaw.selection.ranking import PresenceRanking
 from bowsaw.selection.refinement import Refinement
 from bowsaw.store import Store
@@ -73,9 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method", type=_read_method, choices=tuple(METHODS), metavar="NAME", help=text
     )
     text = (
-        f"iterations of the search: of refinement (default: {opt.default(Refinement, 'n_steps')}), "
-        f"swaps of annealing (default: {USUAL_STEPS}), or of refinement at each size of elimination"
-        f" and --max-loss (default: {opt.default(PruningPath, 'refine')})"
+        f"iterations of the search: of refinement (default: {usual_steps(1)}; with more than "
+        f"{FEW_WORDS} words {usual_steps(FEW_WORDS + 1)}), swaps of annealing (default: "
+        f"{USUAL_STEPS}), or of refinement at each size of elimination and --max-loss (default: "
+        f"{opt.default(PruningPath, 'refine')})"
     )
     opt.add(search, "--steps", opt.int_from(0), text)
     opt.add_overwrite(parser)
@@ -219,7 +221,7 @@ class _Task:
             return _Result(found, (found.scores[0], selector.score_), n_moves, left)
         if isinstance(selector, Refinement):
             n_moves, holdout = len(selector.errors_), selector.holdout_
-            planned = selector.n_steps if holdout is None else holdout.n_steps
+            planned = selector.n_steps_ if holdout is None else holdout.n_steps
             left = max(planned - n_moves, 1) if interrupted else 0
             scores = (*found.scores[:1], *filter(None, [found.final_score]))
             return _Result(found, scores, n_moves, left, holdout=holdout)

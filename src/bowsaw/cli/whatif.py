@@ -52,7 +52,6 @@ def run(command: Command) -> None:
     coder = opt.coder_of(book, store, options)
     bags = store.bags if part.name == "all" else store.bags[part.rows]
     opt.learn_sharpness(coder, store)
-    names = ("coding", "move_size", "n_moves", "sample")
     survey = Survey(
         book,
         bags,
@@ -61,7 +60,7 @@ def run(command: Command) -> None:
         seed=seed,
         n_jobs=options.jobs,
         verbose=not command.quiet,
-        **{name: getattr(options, name) for name in names},
+        **{name: getattr(options, name) for name in ("coding", "move_size", "n_moves", "sample")},
     )
     command.note(
         f"{format_count(len(bags), 'image')} with "
@@ -78,7 +77,6 @@ def run(command: Command) -> None:
 
 
 def _kept_words(book: Codebook, options: argparse.Namespace, seed: int) -> NDArray[np.int64]:
-    """Return the ids of the words to keep."""
     if options.keep is not None and options.keep >= book.n_words:
         raise ParameterError(
             f"--keep must be from 1 to {book.n_words - 1} (the codebook has {book.n_words} words); "

@@ -8,16 +8,17 @@ to the mean of its descriptors, repeat.
 
 - Every descriptor is used unless the user asks for a ``sample``.
 - The start is k-means++ on a sample of ``init_sample`` descriptors per word.
-- The assignment is exact (``bowsaw.nearest``) and starts from the word of the round before, which
-  rules out most others.
+- The assignment is exact (``bowsaw.nearest``) and starts from what is known from the round before,
+  which rules out most words.
 - A word without descriptors moves to the descriptor that is farthest from its own word.
 - It stops after ``max_iter`` rounds, when nothing changes, or when the objective falls by less than
   ``tol`` of itself.
 
 **Cost** of a round: at most 2 · n_dims · n_words operations per descriptor. **Memory**: the sums of
-one part per thread (8 · n_words · n_dims bytes), and 4 bytes per descriptor for the word of the
-round before, up to 256 MiB. The start holds two float32 copies of its sample and 64 distances per
-row: about 200 MB for 5000 words of 128 dimensions. Descriptors are read a block at a time.
+one part per thread (8 · n_words · n_dims bytes), and per descriptor 4 bytes for the word of the
+round before and n_words / 24 for bounds, up to 256 MiB. The start holds two float32 copies of its
+sample and 64 distances per row: about 200 MB for 5000 words of 128 dimensions. Descriptors are read
+a block at a time.
 
 **Invariants.** The words do not depend on the number of threads or machines (``rounds``), nor on
 interruptions: a checkpoint is the state after a round that another follows.
@@ -38,7 +39,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from bowsaw._version import __version__
 from bowsaw.bags import Bags, as_bags
 from bowsaw.checkpoint import Checkpoint, estimator_settings
-from bowsaw.clustering.rounds import PART_ROWS, LocalRows, RemoteRows, draw_numbers
+from bowsaw.clustering.rounds import LocalRows, RemoteRows, draw_numbers
 from bowsaw.clustering.seeding import kmeans_plus_plus
 from bowsaw.codebook import Codebook
 from bowsaw.errors import DataError
@@ -47,7 +48,6 @@ from bowsaw.parallel.dask import Cluster, OnCluster, connected
 from bowsaw.progress import CallbackSupport, Progress, Task, fit_task, with_callbacks
 from bowsaw.projection import Projection
 from bowsaw.random_streams import seed_from, stream
-from bowsaw.store.shards import rows_at
 from bowsaw.validation import check_int, check_real
 
 
@@ -232,11 +232,9 @@ class KMeansCodebook(  # type: ignore[call-arg]  # a keyword of scikit-learn
         """Learn the projection from the descriptors that the words are learned from."""
         if self.n_components is None or not bags.n_descriptors:
             return None
-        chosen = self._chosen(bags, seed)
-        rows = bags if chosen is None else Bags(rows_at(bags, chosen))
-        blocks = (rows.read(*limits, rows.dtype) for limits in rows.blocks(PART_ROWS))
-        how: Any = {"scale": bags.scale, "n_jobs": self.n_jobs}
-        return Projection.pca(blocks, int(self.n_components), **how)
+        blocks = LocalRows(bags, self.n_jobs, self._chosen(bags, seed)).blocks()
+        n_jobs = self.n_jobs
+        return Projection.pca(blocks, int(self.n_components), scale=bags.scale, n_jobs=n_jobs)
 
     def _chosen(self, bags: Bags, seed: int) -> NDArray[np.int64] | None:
         """Return the rows of the sample, rising; None for all."""

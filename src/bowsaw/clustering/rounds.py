@@ -11,8 +11,12 @@ bags; workers read their groups from the store. The rows of a ``sample`` are rea
 the workers, because reading single rows of a store takes longer than a round; those of a lost
 worker are read again by another.
 
-The search for the nearest word starts at the word of the round before (the *guess*), which changes
-the time only. Each process stores the guesses of its own descriptors, up to ``GUESS_BYTES``.
+The search for the nearest word starts at what is *known* from the round before, which changes the
+time only: the nearest word, and where descriptors are searched by integers, lower bounds of the
+distances from groups of words (Ding and others 2015, "Yinyang k-means"). A group whose bound, less
+what its words have moved, exceeds the distance to the known word is not compared: on dense SIFT
+with 5000 words two thirds of the products of 20 rounds. Each process stores what is known of its
+own descriptors, up to ``KNOWN_BYTES``.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from numpy.typing import NDArray
 
 from bowsaw.bags import Bags
 from bowsaw.clustering._lloyd_kernel import add_rows
+from bowsaw.nearest.integer import Groups
 from bowsaw.nearest.search import WordSearch
 from bowsaw.parallel import ordered_map
 from bowsaw.parallel.dask import Cluster
@@ -39,7 +44,7 @@ from bowsaw.store.shards import ShardRefs, rows_at
 PART_ROWS = 16384
 GROUP_PARTS, MOST_GROUPS = 4, 4096
 """Parts per group, or more where there would be more than ``MOST_GROUPS`` groups."""
-GUESS_BYTES = 256 * 2**20
+KNOWN_BYTES = 256 * 2**20
 _N_FARTHEST = 32
 
 
@@ -74,30 +79,63 @@ class Sums:
         self.rows, self.distances = _farthest(rows, distances)
 
 
-def sum_part(
-    data: Bags, limits: tuple[int, int], search: WordSearch, guess: NDArray[np.int32] | None
-) -> Sums:
-    """Assign a part of the descriptors and sum up; ``guess`` (of all) is read and updated."""
+@dataclass(eq=False)
+class LastRound:
+    """What is known of descriptors from the round before; arrays are updated in place."""
+
+    guess: NDArray[np.int32]
+    """The nearest word, -1 before the first round; or empty."""
+    bounds: NDArray[np.uint16]
+    """``n_bounds`` per descriptor, of a block together, for as many as fit."""
+    n_bounds: int
+
+    @classmethod
+    def nothing(cls, n_rows: int, n_bounds: int) -> LastRound:
+        """Return memory for so many descriptors, within ``KNOWN_BYTES``."""
+        n_guesses = n_rows if 4 * n_rows <= KNOWN_BYTES else 0
+        n_bounded = min((KNOWN_BYTES - 4 * n_guesses) // max(2 * n_bounds, 1), n_guesses)
+        bounds = np.empty(n_bounded * n_bounds, dtype=np.uint16)
+        return cls(np.full(n_guesses, -1, dtype=np.int32), bounds, n_bounds)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the arrays."""
+        return self.guess.nbytes + self.bounds.nbytes
+
+    def rows(self, start: int, stop: int) -> LastRound:
+        """Return what is known of some rows, in the same memory."""
+        some = slice(start * self.n_bounds, stop * self.n_bounds)
+        return LastRound(self.guess[start:stop], self.bounds[some], self.n_bounds)
+
+    def find(self, search: WordSearch, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the nearest words of these rows, and remember them."""
+        guess = self.guess if len(self.guess) and self.guess[0] >= 0 else None
+        whole = self.n_bounds and len(self.bounds) == len(rows) * self.n_bounds
+        code = search.find(rows, guess, self.bounds if whole else None)
+        self.guess[:] = code[: len(self.guess)]
+        return code
+
+
+def sum_part(data: Bags, limits: tuple[int, int], search: WordSearch, known: LastRound) -> Sums:
+    """Assign a part of the descriptors and sum up; what is ``known`` (of all) is updated."""
     n_words, n_dims = search.exact_words.shape
     sums = np.zeros((n_words, n_dims), dtype=np.float64)
     counts = np.zeros(n_words, dtype=np.int64)
-    far_rows, far_distances, total = [], [], 0.0
+    far = np.empty((0, n_dims), dtype=np.float32), np.empty(0)
+    total = 0.0
     for start in range(*limits, search.block_rows):
         stop = min(start + search.block_rows, limits[1])
         rows = search.read(data, start, stop)
-        # A guess of -1 marks the first round.
-        known = guess[start:stop] if guess is not None and guess[start] >= 0 else None
-        code = search.find(rows, known)
-        if guess is not None:
-            guess[start:stop] = code
+        code = known.rows(start, stop).find(search, rows)
+        rows = np.asarray(rows, dtype=np.float32)
         nearest = np.empty(len(rows), dtype=np.float64)
         add_rows(rows, search.exact_words, code, sums, counts, nearest)
         total += float(nearest.sum())
-        far = _farthest(rows, nearest)
-        far_rows.append(far[0])
-        far_distances.append(far[1])
-    rows, distances = _farthest(np.concatenate(far_rows), np.concatenate(far_distances))
-    return Sums(sums, counts, [total], rows, distances)
+        # Only what can be among the farthest: sorting every block took as long as the sums.
+        some = nearest > (far[1][-1] if len(far[1]) == _N_FARTHEST else -1.0)
+        if some.any():
+            far = _farthest(np.concatenate([far[0], rows[some]]), np.append(far[1], nearest[some]))
+    return Sums(sums, counts, [total], *far)
 
 
 def _farthest(
@@ -163,6 +201,22 @@ def _unlike(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows[np.sort(first)]
 
 
+class _Movement:
+    """How far groups of words have moved since the first round of this process."""
+
+    def __init__(self) -> None:
+        self._last: tuple[NDArray[np.float32], Groups] | None = None
+
+    def groups(self, words: NDArray[np.float32]) -> Groups:
+        """Return the groups of the next round's words."""
+        if self._last is None:
+            groups = Groups.of(words)
+        else:
+            groups = self._last[1].moved(self._last[0], words)
+        self._last = words, groups
+        return groups
+
+
 class LocalRows:
     """Descriptors that this process reads; ``chosen`` are the rows of a sample, rising."""
 
@@ -172,8 +226,8 @@ class LocalRows:
         self._data = bags if chosen is None else Bags(rows_at(bags, chosen))
         self._n_jobs = n_jobs
         self.n_descriptors = self._data.n_descriptors
-        keeps_guess = 4 * self.n_descriptors <= GUESS_BYTES
-        self._guess = np.full(self.n_descriptors, -1, dtype=np.int32) if keeps_guess else None
+        self._movement = _Movement()
+        self._known: LastRound | None = None
 
     def blocks(self) -> Iterator[NDArray[Any]]:
         """Yield all descriptors in order, in stored units and dtype."""
@@ -186,7 +240,10 @@ class LocalRows:
 
     def assign(self, words: NDArray[np.float32]) -> Round:
         """Assign every descriptor to its nearest word and sum up."""
-        one = partial(sum_part, self._data, search=WordSearch(words), guess=self._guess)
+        search = WordSearch(words, self._movement.groups(words))
+        if self._known is None:
+            self._known = LastRound.nothing(self.n_descriptors, search.n_bounds(self._data))
+        one = partial(sum_part, self._data, search=search, known=self._known)
         parts = ordered_map(one, self._data.blocks(PART_ROWS), self._n_jobs)
         return Round.of(fold(parts, parts_in_group(self.n_descriptors)))
 
@@ -208,6 +265,7 @@ class RemoteRows:
         self.n_descriptors = bags.n_descriptors if chosen is None else len(chosen)
         self._group_rows = PART_ROWS * parts_in_group(self.n_descriptors)
         self._name = uuid.uuid4().hex
+        self._movement = _Movement()
         cluster.check(self._located.landmarks())
         self._held = cluster.keep(read_share, () if chosen is None else self._shares(chosen))
 
@@ -229,7 +287,7 @@ class RemoteRows:
         """Assign every descriptor to its nearest word and sum up."""
         groups = self._groups() if self._chosen is None else self._held
         with (
-            self._cluster.shared(WordSearch, words) as search,
+            self._cluster.shared(WordSearch, words, self._movement.groups(words)) as search,
             closing(
                 self._cluster.ordered_map(sum_group, groups, search, self._name, homes=True)
             ) as sums,
@@ -268,14 +326,19 @@ def sum_group(group: tuple[int, ShardRefs | NDArray[Any]], search: WordSearch, n
     """Assign a group of the descriptors and sum up."""
     number, where = group
     n_rows = int(where.counts.sum()) if isinstance(where, ShardRefs) else len(where)
-    guess = _guesses.take((name, number), n_rows)
     limits = [(s, min(s + PART_ROWS, n_rows)) for s in range(0, n_rows, PART_ROWS)]
-    parts = (
-        sum_part(data, (0, stop - start), search, guess[start:stop])
-        for (start, stop), data in zip(limits, _open_parts(where, limits), strict=True)
-    )
-    total = next(fold(parts, len(limits)))
-    _guesses.put((name, number), guess)
+    known: LastRound | None = None
+
+    def parts() -> Iterator[Sums]:
+        nonlocal known
+        for (start, stop), data in zip(limits, _open_parts(where, limits), strict=True):
+            if known is None:
+                known = _memory.take((name, number), n_rows, search.n_bounds(data))
+            yield sum_part(data, (0, stop - start), search, known.rows(start, stop))
+
+    total = next(fold(parts(), len(limits)))
+    if known is not None:
+        _memory.put((name, number), known)
     return total
 
 
@@ -292,23 +355,32 @@ def _open_parts(where: ShardRefs | NDArray[Any], limits: list[tuple[int, int]]) 
     yield from (where.rows(start, stop, offsets).open() for start, stop in limits)
 
 
-class _Guesses:
-    """The guesses of the groups that this process has summed last."""
+class _Memory:
+    """What this process knows of the groups of descriptors that it has summed last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int], NDArray[np.int32]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], LastRound] = OrderedDict()
 
-    def take(self, key: tuple[str, int], n_rows: int) -> NDArray[np.int32]:
+    def take(self, key: tuple[str, int], n_rows: int, n_bounds: int) -> LastRound:
         with self._lock:
             known = self._known.pop(key, None)
-        return np.full(n_rows, -1, dtype=np.int32) if known is None else known
+        return LastRound.nothing(n_rows, n_bounds) if known is None else known
 
-    def put(self, key: tuple[str, int], guess: NDArray[np.int32]) -> None:
+    def put(self, key: tuple[str, int], known: LastRound) -> None:
+        """Remember a group; other fits are forgotten first, then its own bounds."""
         with self._lock:
-            self._known[key] = guess
-            while sum(known.nbytes for known in self._known.values()) > GUESS_BYTES:
+            for other in [other for other in self._known if other[0] != key[0]]:
+                if self._n_bytes() + known.n_bytes > KNOWN_BYTES:
+                    del self._known[other]
+            if self._n_bytes() + known.n_bytes > KNOWN_BYTES:
+                known = LastRound(known.guess, known.bounds[:0].copy(), known.n_bounds)
+            self._known[key] = known
+            while self._n_bytes() > KNOWN_BYTES:
                 self._known.popitem(last=False)
 
+    def _n_bytes(self) -> int:
+        return sum(known.n_bytes for known in self._known.values())
 
-_guesses = _Guesses()
+
+_memory = _Memory()

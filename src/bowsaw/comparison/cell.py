@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from bowsaw._version import __version__
 from bowsaw.checkpoint import estimator_settings, fingerprint, make_folder, remove_checkpoint
 from bowsaw.clustering.kmeans import KMeansCodebook
 from bowsaw.codebook import Codebook
-from bowsaw.coding.bag_of_words import BagOfWords
+from bowsaw.coding.bag_of_words import BagOfWords, coded
 from bowsaw.comparison.collection import Collection
 from bowsaw.comparison.methods import FULL, GIVEN, KMEANS, Method, prepare, settings
 from bowsaw.comparison.records import USUAL_C, Cell, Key, Outcome, codebook_path, outcome_of
@@ -48,8 +48,6 @@ from bowsaw.selection.annealing import Annealing
 from bowsaw.selection.base import Selection, Selector, SharedCodes
 from bowsaw.selection.refinement import Refinement
 
-CHUNK = 500
-"""Images that are coded at a time."""
 MAX_TRACE = 200
 """Points of a trace."""
 N_SAMPLES = 40
@@ -174,7 +172,6 @@ class SplitRun:
     def fingerprint(self, key: Key) -> str:
         """Return a digest of all that a cell depends on, known before it is measured."""
         run = self.experiment
-        soft = key.coding == "soft"
         given = run.codebook if key.method == GIVEN else None
         return fingerprint(
             data=self.collection.digest,
@@ -182,7 +179,7 @@ class SplitRun:
             kmeans=estimator_settings(self._kmeans(key.full_words)),
             codebook=None if given is None else given.digest,
             panel=[key.full_words, key.coding],
-            sharpness=[run.sharpness, run.perplexity] if soft else None,
+            sharpness=[run.sharpness, run.perplexity] if key.coding == "soft" else None,
             method=[key.method, key.size, settings(run.methods[key.method].estimator)],
             mappings=run.mappings(key.method),
             classifier=estimator_settings(HistogramClassifier()),
@@ -261,7 +258,6 @@ class SplitRun:
         return float(coder.fit(self.train_bags, self.train_labels).sharpness_in_use())
 
     def _choose(self, key: Key) -> _Chosen:
-        """Let a method choose its words."""
         run, template = self.experiment, self.experiment.methods[key.method].estimator
         if key.method == GIVEN:
             assert run.codebook is not None
@@ -322,22 +318,11 @@ class SplitRun:
         return self._full
 
     def _histograms(self, key: Key, book: Codebook) -> _Coded:
-        """Return the histograms of all images under a codebook."""
-        run = self.experiment
-        coder = BagOfWords(
-            book,
-            coding=key.coding,  # type: ignore[arg-type]
-            sharpness=self._sharpness,
-            n_jobs=run.n_jobs,
-        )
-        begin = time.perf_counter()
-        parts = []
-        for rows in (self.split.train, self.split.codebook, self.split.test):
-            out = np.empty((len(rows), book.n_words), dtype=np.float32)
-            for start in range(0, len(rows), CHUNK):
-                some = slice(start, start + CHUNK)
-                out[some] = coder.transform(self.collection.bags[rows[some]])
-            parts.append(out)
+        begin, coding = time.perf_counter(), cast(Literal["hard", "soft"], key.coding)
+        parts = [
+            coded(self.collection.bags[rows], book, coding, self._sharpness, self.experiment.n_jobs)
+            for rows in (self.split.train, self.split.codebook, self.split.test)
+        ]
         code_ms = 1000 * (time.perf_counter() - begin) / max(sum(map(len, parts)), 1)
         sharpness = self._sharpness if key.coding == "soft" else None
         return _Coded(parts[0], parts[1], parts[2], code_ms, sharpness)
@@ -355,9 +340,8 @@ class SplitRun:
             return self._classify_fold(model, coded, places)
         model.fit(coded.train, self.train_labels, *held)
         guess = np.asarray(model.predict(coded.test), dtype=np.int64)
-        matrix = confusion(y[split.test], guess, len(self.collection.classes))
         outcome = {
-            **outcome_of(matrix.tolist()),
+            **outcome_of(confusion(y[split.test], guess, len(self.collection.classes)).tolist()),
             "C": float(model.C_),
             "C_grid": model.grid_.tolist(),
             "C_scores": model.scores_.tolist(),

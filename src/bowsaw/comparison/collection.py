@@ -108,11 +108,8 @@ class Collection:
         kept = store.split
         codebook_kept, train_kept = (50, 50) if kept is None else (kept.n_codebook, kept.n_train)
         called = name or store.path.resolve().name.removesuffix(".store") or "images"
-        about = {
-            "descriptor": dict(store.description or {}),
-            "n_set_aside": len(store.set_aside),
-            **about,
-        }
+        known = {"descriptor": dict(store.description or {}), "n_set_aside": len(store.set_aside)}
+        about = {**known, **about}
         y = np.asarray(store.y, dtype=np.int64)
         sizes = (
             codebook_kept if codebook_images is None else codebook_images,
@@ -145,12 +142,10 @@ class Collection:
                 f"most {self.n_folds} splits."
             )
         test = self._folds(seed) == index
-        nothing = np.empty(0, dtype=np.int64)
-        parts = (nothing, np.flatnonzero(~test), np.flatnonzero(test))
+        parts = (np.empty(0, dtype=np.int64), np.flatnonzero(~test), np.flatnonzero(test))
         return Split(*parts, 0, 0, seed, index, self.n_folds)
 
     def _folds(self, seed: int) -> NDArray[np.int64]:
-        """Return the fold of each image."""
         counts = np.bincount(self.y, minlength=len(self.classes))
         if counts.min() < self.n_folds:
             raise DataError(

@@ -40,14 +40,7 @@ from bowsaw.codebook import Codebook, as_codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.comparison.cell import Experiment, memory_bytes
 from bowsaw.comparison.collection import Collection
-from bowsaw.comparison.methods import (
-    FULL,
-    GIVEN,
-    GIVEN_METHOD,
-    METHODS,
-    Method,
-    resolve_methods,
-)
+from bowsaw.comparison.methods import FULL, GIVEN, GIVEN_METHOD, METHODS, Method, resolve_methods
 from bowsaw.comparison.records import (
     FORMAT,
     SCHEMA,
@@ -506,15 +499,13 @@ def _collections(data: Data) -> dict[str, Collection]:
 
 
 def _seed(collections: Mapping[str, Collection], seed: int | None) -> int:
-    """Return the seed that was given, or that of the stores' splits."""
     if seed is not None:
         return check_seed(seed)
     stores = (collection.store for collection in collections.values())
     found = {one.split.seed for one in stores if one is not None and one.split is not None}
     if len(found) > 1:
         raise ParameterError(
-            f"the splits of the stores have the seeds {', '.join(map(str, sorted(found)))}. Give "
-            "a seed."
+            f"the splits of the stores have the seeds {str(sorted(found))[1:-1]}. Give a seed."
         )
     return found.pop() if found else 0
 

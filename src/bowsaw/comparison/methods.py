@@ -67,10 +67,8 @@ class Method:
     def record(self) -> dict[str, Any]:
         """Return the entry of ``run.json``."""
         names = ("title", "summary", "codes_with", "ours", "reference")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "parameters": settings(self.estimator),
-        }
+        about = {name: getattr(self, name) for name in names}
+        return {**about, "parameters": settings(self.estimator)}
 
 
 _ESTIMATORS: dict[str, Any] = {
@@ -153,7 +151,6 @@ def resolve_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[s
 
 
 def _method(name: str, estimator: Any) -> Method:
-    """Return the method of a user's estimator."""
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise ParameterError(f"the method {name!r} must be an estimator; got {estimator!r}.")
     known = METHODS.get(name)
@@ -190,21 +187,16 @@ def settings(estimator: Any) -> dict[str, Any]:
     """Return the settings of a template that its choice depends on, as JSON values."""
     if estimator is None:
         return {}
-    found = (
-        estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
-    )
-    return {
-        "class": type(estimator).__name__,
-        **{name: _plain(found[name]) for name in sorted(found.keys() - _NOT_SETTINGS)},
-    }
+    is_estimator = hasattr(estimator, "get_params")
+    found = estimator.get_params(deep=False) if is_estimator else vars(estimator)
+    values = {name: _plain(found[name]) for name in sorted(found.keys() - _NOT_SETTINGS)}
+    return {"class": type(estimator).__name__, **values}
 
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "get_params"):
-        return {
-            **settings(value),
-            "random_state": json_value(value.get_params().get("random_state")),
-        }
+        seed = json_value(value.get_params().get("random_state"))
+        return {**settings(value), "random_state": seed}
     if hasattr(value, "__dict__") and not isinstance(value, type):
         # The default repr of an object holds its address, which differs from run to run.
         public = {k: json_value(v) for k, v in vars(value).items() if "_" not in (k[0], k[-1])}

@@ -163,8 +163,7 @@ class Run:
         found = [
             cell
             for cell in self.cells
-            if mapping in cell["results"]
-            and all(getattr(key_of(cell), name) == value for name, value in where.items())
+            if mapping in cell["results"] and where.items() <= key_of(cell)._asdict().items()
         ]
         if not found:
             raise ParameterError(f"no cell was measured with {mapping} histograms and {where}.")
@@ -176,13 +175,11 @@ class Run:
 
     def confusion(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.int64]:
         """Return the confusion matrix of the selected cells, ``(n_classes, n_classes)``, summed."""
-        found = self._stacked("confusion", mapping, where)
-        return np.asarray(found.sum(axis=0), dtype=np.int64)
+        return np.asarray(self._stacked("confusion", mapping, where).sum(axis=0), dtype=np.int64)
 
     def class_accuracy(self, mapping: str = "sqrt", **where: Any) -> NDArray[np.float64]:
         """Return the accuracy per class, averaged over the selected cells, ``(n_classes,)``."""
-        found = self._stacked("class_accuracy", mapping, where)
-        return np.asarray(np.nanmean(found, axis=0))
+        return np.asarray(np.nanmean(self._stacked("class_accuracy", mapping, where), axis=0))
 
     def _stacked(self, name: str, mapping: str, where: Any) -> NDArray[np.float64]:
         results: list[Any] = [cell["results"][mapping] for cell in self.select(mapping, **where)]
@@ -412,7 +409,6 @@ _ABOUT = {
 
 
 def _is_table(rows: Sequence[Sequence[object]], n: int) -> bool:
-    """Return whether rows are n times n counts."""
     flat = (type(count) is int and 0 <= count < 2**53 for row in rows for count in row)
     return {n, *map(len, rows)} == {len(rows)} and all(flat)
 

@@ -51,10 +51,7 @@ def deal(keys: Iterable[Key], methods: Mapping[str, Method], n_workers: int) -> 
 
 
 def seconds_left(
-    left: Iterable[Key],
-    took: Mapping[Key, float],
-    running: Mapping[Key, float],
-    n_workers: int,
+    left: Iterable[Key], took: Mapping[Key, float], running: Mapping[Key, float], n_workers: int
 ) -> float | None:
     """Estimate the time of the cells that are left, or return None where too little is known.
 

@@ -17,7 +17,7 @@ import multiprocessing
 import pickle
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -96,7 +96,14 @@ def measure_tasks(
                 write(*message)
     finally:
         with defer_signals():
-            _stop(list(workers.values()))
+            for worker in workers.values():
+                worker.terminate()
+            for worker in workers.values():
+                worker.join(STOP_SECONDS)
+                if worker.exitcode is None:
+                    # It does not end by itself.
+                    worker.kill()
+                    worker.join(STOP_SECONDS)
 
 
 def _measure(
@@ -124,15 +131,10 @@ def _measure(
 
 def _train_codebooks(experiment: Experiment, tasks: Sequence[Sequence[Key]]) -> None:
     """Train the codebooks that several tasks need, with all threads, before any waits for one."""
-    n_jobs = (experiment.n_jobs or 1) * experiment.n_workers
-    everywhere = replace(experiment, n_jobs=n_jobs)
-    needs = [
-        (keys[0].set, keys[0].split, keys[0].coding, keys[0].full_words)
-        for keys in tasks
-        if any(key.method not in (GIVEN, KMEANS) for key in keys)
-    ]
-    for name, split, coding, n_words in dict.fromkeys(needs):
-        if needs.count((name, split, coding, n_words)) > 1:
+    everywhere = replace(experiment, n_jobs=(experiment.n_jobs or 1) * experiment.n_workers)
+    training = [keys for keys in tasks if any(key.method not in (GIVEN, KMEANS) for key in keys)]
+    for (name, split, _, n_words), n_tasks in Counter(keys[0][:4] for keys in training).items():
+        if n_tasks > 1:
             everywhere.split(name, split).codebook(n_words)
 
 
@@ -147,17 +149,6 @@ def _exchange(worker: Any, call: Callable[..., Any], *message: Any) -> Any:
             "it, mostly for memory). Finished cells are kept: run the same command again, with "
             "-j 1 if memory is short."
         ) from None
-
-
-def _stop(workers: Sequence[Any]) -> None:
-    """End processes, by force where they do not end by themselves."""
-    for worker in workers:
-        worker.terminate()
-    for worker in workers:
-        worker.join(STOP_SECONDS)
-        if worker.exitcode is None:
-            worker.kill()
-            worker.join(STOP_SECONDS)
 
 
 @contextmanager

@@ -242,8 +242,8 @@ class HistogramClassifier(CallbackSupport, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each histogram, ``(n_samples,)``."""
-        labels = self._fitted_machine().label(self._rows(X))
-        return np.asarray(self.classes_[labels])
+        machine = self._fitted_machine()
+        return np.asarray(self.classes_[machine.label(self._rows(X))])
 
     def _fitted_machine(self) -> _Machine:
         check_is_fitted(self)

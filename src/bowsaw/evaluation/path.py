@@ -60,7 +60,7 @@ from bowsaw.selection.base import (
     check_transfer_options,
     work_checkpoint,
 )
-from bowsaw.selection.descent import DescentPlan, refine_words, usual_per_bag
+from bowsaw.selection.descent import DescentPlan, refine_words
 from bowsaw.selection.elimination import EliminationPath, check_sizes, eliminate
 from bowsaw.selection.holdout import assign_folds, check_all_are_seen, check_groups, n_groups_of
 from bowsaw.selection.routing import handed_on, of_rows, router
@@ -137,7 +137,6 @@ class Recommendation:
         )
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
         header = ("words", "accuracy, 95 % interval", "against all words", "size", "ms per image")
         change = f"{format_signed(-self.loss)} (standard error {self.loss_se:.3f})"
         found = (f"{self.accuracy:.3f} ± {self.accuracy_margin:.3f}", change)
@@ -237,8 +236,7 @@ def choose_size(
     check_real(limit, name, -1 if name == "max_loss" else 0)
     costs: Sequence[float] = ms
     if name != "max_ms":
-        is_loss = name == "max_loss"
-        costs = [row.loss + row.loss_se if is_loss else row.n_bytes for row in table]
+        costs = [row.loss + row.loss_se if name == "max_loss" else row.n_bytes for row in table]
     fitting = [row for row, cost in enumerate(costs) if cost <= limit]
     if not fitting:
         best = int(np.argmin(costs))
@@ -410,8 +408,7 @@ class PruningPath(Selector):
         self.classes_, labels = check_labels(y, len(bags))
         self._groups = check_groups(groups, len(bags))
         self._for_classifier = handed_on(self, "classifier", {"groups": groups}, params)
-        n_parts = 1 + learns(self.codebook) + bool(estimate)
-        with fit_task(self, n_parts, X=bags, y=y) as task:
+        with fit_task(self, 1 + learns(self.codebook) + bool(estimate), X=bags, y=y) as task:
             book = words_from(self.codebook, bags, y, task)
             book.project(bags)
             if estimate:
@@ -491,14 +488,12 @@ class PruningPath(Selector):
         folds = deal(self._labels, self.cv, self.seed_, self._groups, self.classes_)
         n_folds = int(folds.max()) + 1
         found = np.empty((n_folds, len(self.sizes_)))
-        show = bool(self.verbose) and not task.observed
         with (
             task.part("estimate", n_folds) as estimate,
-            Progress("folds", found.size, show=show) as bar,
+            Progress("folds", found.size, show=bool(self.verbose) and not task.observed) as bar,
         ):
             for fold in range(n_folds):
-                n_parts = learns(self.codebook) + len(self.sizes_)
-                with estimate.part("fold", n_parts) as parts:
+                with estimate.part("fold", learns(self.codebook) + len(self.sizes_)) as parts:
                     rights = self._fold(folds == fold, f"fold{fold}", parts)
                     for column, size in enumerate(self.sizes_):
                         with parts.part(f"{size} words"):
@@ -598,9 +593,9 @@ class PruningPath(Selector):
         return self.refine > 0 and n_words < self._book.n_words
 
     def _refine(self, words: Codebook, bags: Bags, labels: Labels) -> Codebook:
-        per_bag = usual_per_bag(words.n_words)
-        how = (self.coding, self.sharpness, self.n_jobs)
-        plan = DescentPlan(self.refine, 0.15, per_bag, *how)
+        plan = DescentPlan(
+            self.refine, coding=self.coding, sharpness=self.sharpness, n_jobs=self.n_jobs
+        )
         return refine_words(words, bags, labels, plan, seed=self.seed_).codebook
 
     def _coded(self, bags: Bags, words: Codebook) -> NDArray[np.float32]:

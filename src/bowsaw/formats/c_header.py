@@ -124,7 +124,7 @@ def write_c_header(
     >>> import bowsaw as bs
     >>> file = Path(tempfile.mkdtemp()) / "words.h"
     >>> write_c_header(bs.Codebook([[0.0, 1.5]], ids=[42]), file)
-    >>> print(file.read_text().partition("bowsaw_words")[2].splitlines()[1])
+    >>> print(next(line.strip() for line in file.read_text().splitlines() if "{0.0f" in line))
     {0.0f, 1.5f},
     """
     check_choice(words, "words", WORDS)

@@ -237,8 +237,7 @@ class LinearModel:
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each histogram, ``(n_samples,)``; the first of equal scores."""
-        best = np.argmax(self.scores(X), axis=1)
-        return np.asarray(np.array(self.classes)[best])
+        return np.asarray(np.array(self.classes)[np.argmax(self.scores(X), axis=1)])
 
     def coder(self, codebook: Codebook | ArrayLike, *, n_jobs: int | None = -1) -> BagOfWords:
         """Return the coder of this model's histograms, or refuse another codebook."""
@@ -307,37 +306,28 @@ def as_recogniser(
 
     Devices compute in float32, so weights that it cannot hold are refused.
     """
-    bow, model = _matched(coder, classifier)
-    if model is not None:
-        largest = max(np.abs(model.weights).max() * model.scale, np.abs(model.intercepts).max())
-        if largest > np.finfo(np.float32).max:
-            raise DataError(
-                f"weights must be finite in float32, and the largest is {largest:.3g}. Fit the "
-                "classifier again with a smaller C."
-            )
-    return bow, model
-
-
-def _matched(
-    coder: BagOfWords | Codebook | ArrayLike, classifier: Any
-) -> tuple[BagOfWords, LinearModel | None]:
     if classifier is None:
         return as_coder(coder), None
-    if not isinstance(classifier, LinearModel):
-        if _steps_of(classifier)[2] is None:
-            return as_coder(coder), LinearModel.of(classifier, coder)
-        classifier = LinearModel.of(classifier)
-    if not isinstance(coder, BagOfWords):
-        return classifier.coder(coder), classifier
-    expected = classifier.coder(coder.words_in_use())
-    given = (coder.coding, sharpness_of(coder))
-    if given != (expected.coding, classifier.sharpness):
+    model = classifier
+    if not isinstance(model, LinearModel):
+        has_coder = _steps_of(classifier)[2] is not None
+        model = LinearModel.of(classifier, None if has_coder else coder)
+    bow = coder if isinstance(coder, BagOfWords) else model.coder(coder)
+    model.coder(bow.words_in_use())
+    given = (bow.coding, sharpness_of(bow))
+    if given != (model.coding, model.sharpness):
         raise MismatchError(
-            f"the classifier was fitted to {classifier.coding} codes of sharpness "
-            f"{classifier.sharpness}, and the coder gives {given[0]} codes of sharpness {given[1]}."
-            " Pass the codebook alone: it is then coded as the classifier needs."
+            f"the classifier was fitted to {model.coding} codes of sharpness {model.sharpness}, "
+            f"and the coder gives {given[0]} codes of sharpness {given[1]}. Pass the codebook "
+            "alone: it is then coded as the classifier needs."
         )
-    return coder, classifier
+    largest = max(np.abs(model.weights).max() * model.scale, np.abs(model.intercepts).max())
+    if largest > np.finfo(np.float32).max:
+        raise DataError(
+            f"weights must be finite in float32, and the largest is {largest:.3g}. Fit the "
+            "classifier again with a smaller C."
+        )
+    return bow, model
 
 
 def _checked_classes(classes: Sequence[Label]) -> tuple[Label, ...]:

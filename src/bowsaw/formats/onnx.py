@@ -1,8 +1,9 @@
 """From pixels, or from descriptors, to a class as one ONNX graph.
 
 **From pixels.** ``image`` is uint8 ``(batch, height, width)``, grey, of any size that is the same
-within a batch. The graph follows the definitions of :mod:`bowsaw.images.decode` (reduction) and
-:mod:`bowsaw.descriptors.dense_sift`, for every parameter of these:
+within a batch. ``templates/dense_sift.onnx.txt`` follows the definitions of
+:mod:`bowsaw.images.decode` (reduction) and :mod:`bowsaw.descriptors.dense_sift`, for every
+parameter of these:
 
 1. the reduction by prefix sums along each side, whole numbers in float64, hence exact; an image
    that is small enough stays as it is;
@@ -17,7 +18,7 @@ a million differed, by 1. An image smaller than a patch ends in an error of the 
 
 **Hard coding without an error.** The nearest word is the arg-min of Σ_d (x_d − c_d)² summed in
 float64 in the order of the dimensions, the first word where sums are equal; a runtime sums in any
-order. The graph follows ``bowsaw.nearest.search``, with its bounds:
+order. ``templates/hard.onnx.txt`` follows ``bowsaw.nearest.search``, with its bounds:
 
 1. scores x·c − ‖c‖²/2 in float32, everything centred on the mean word (``Gemm``);
 2. all words whose score is within twice the rounding error of the best one, for any order of
@@ -51,10 +52,13 @@ from __future__ import annotations
 import json
 from math import gcd
 from os import PathLike
+from pathlib import Path
+from string import Template
 from typing import Any, Literal
 
 import numpy as np
 import onnx
+import onnx.parser
 from numpy.typing import ArrayLike, NDArray
 
 from bowsaw._version import __version__
@@ -62,6 +66,7 @@ from bowsaw.checkpoint import atomic_write
 from bowsaw.codebook import Codebook
 from bowsaw.coding.bag_of_words import BagOfWords
 from bowsaw.coding.soft import WordScores, score_factor
+from bowsaw.descriptors._dense_sift_kernel import N_ORIENTATIONS
 from bowsaw.descriptors.dense_sift import CLIP, N_CELLS, DenseSift
 from bowsaw.formats.classifier import (
     DESCRIPTORS,
@@ -75,6 +80,8 @@ from bowsaw.nearest.search import WordSearch
 from bowsaw.validation import check_choice
 
 _OPSET, _IR_VERSION = 18, 8
+_LEAST = 1e-30
+"""In place of a norm of 0."""
 
 
 def write_onnx(
@@ -129,36 +136,39 @@ def onnx_bytes(
     book = bow.words_in_use()
     sift = sift_of(book) if descriptors is None else None
     projection, graph, types = book.projection, _Graph(), onnx.TensorProto
+    batch: str | int = 1
     if sift is None:
         kind = types.UINT8 if descriptors == "uint8" else types.FLOAT
         text = f"one descriptor per row, {unit_of(book)}"
         n_dims = book.n_dims if projection is None else len(projection.mean)
         taken: list[Any] = ["descriptors", kind, ["n", n_dims], text]
-        rows, n_images = "descriptors", ""
-        batch: str | int = 1
-        if descriptors == "uint8":
-            rows = graph.add("Cast", rows, to=types.FLOAT)
+        graph.constant(np.array([1]), "n_images")
     else:
         text = f"grey, black 0 to white 255; no side below {sift.patch} pixels after the reduction"
         if sift.max_side is not None:
             text += f", which makes the longest side {sift.max_side} at most"
-        taken = ["image", types.UINT8, ["batch", "height", "width"], text]
-        batch, n_images = "batch", graph.add("Shape", "image", end=1)
-        rows = _describe(graph, sift)
-    n_rows = graph.add("Shape", rows, end=1)
+        taken, batch = ["image", types.UINT8, ["batch", "height", "width"], text], "batch"
+        graph.add("Shape", "image", name="n_images", end=1)
+        _describe(graph, sift)
+    rows = graph.add("Cast", "descriptors", name="rows" * (projection is None), to=types.FLOAT)
+    graph.add("Shape", rows, name="n_rows", end=1)
     if projection is not None:
         rows = graph.add("Sub", rows, graph.constant(projection.mean, "mean"))
-        rows = graph.add("MatMul", rows, graph.constant(projection.matrix, "projection"))
-    words = graph.constant(book.words, "words")
+        graph.add("MatMul", rows, graph.constant(projection.matrix, "projection"), name="rows")
     text = "the share of each word, in the order of the metadata's word_ids"
     outputs: list[Any] = [("histogram", types.FLOAT, [batch, book.n_words], text)]
     if bow.coding == "hard":
-        _hard(graph, rows, n_rows, words, WordSearch(book.words, skip=False), n_images)
+        found: Any = WordSearch(book.words, skip=False)
+        _hard(graph, found, "n_rows" if sift is None else "n_images, n_each")
         text = "the position of each descriptor's nearest word"
         outputs.append(("codes", types.INT64, ["n"] if sift is None else ["batch", "n"], text))
     else:
-        factor = score_factor(bow.sharpness_in_use(), book.scale)
-        _soft(graph, rows, n_rows, words, WordScores(book.words), factor, n_images)
+        found, factor = WordScores(book.words), score_factor(bow.sharpness_in_use(), book.scale)
+        graph.parse("soft", factor=_text(factor), n_words=book.n_words)
+    # The runtime folds the difference of words and centre; the file holds the words once.
+    graph.constant(book.words, "words")
+    graph.constant(found.centre, "centre")
+    graph.constant(-found.half_norms, "minus_half_norms")
     if model is not None:
         _classify(graph, model)
         text = "one score per class; the largest wins"
@@ -197,261 +207,89 @@ class _Graph:
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self._titles: dict[Any, str] = {}
-        self.float = onnx.TensorProto.FLOAT
-        self.double = onnx.TensorProto.DOUBLE
 
     def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add an operator and return the name of its output."""
-        number = len(self.nodes)
-        output, title = name or f"v{number}", f"{operator}_{number}"
-        node = onnx.helper.make_node(operator, inputs, [output], title, **attributes)
-        self.nodes.append(node)
+        output = name or f"{operator}_{len(self.nodes)}"
+        self.nodes.append(onnx.helper.make_node(operator, inputs, [output], output, **attributes))
         return output
 
-    def constant(self, value: ArrayLike, name: str = "") -> str:
-        """Add a constant, unless there is an equal one, and return its name."""
+    def constant(self, value: ArrayLike, name: str) -> str:
+        """Add a constant and return its name."""
         array: NDArray[Any] = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
-        key = (name, array.dtype.str, array.shape, array.tobytes())
-        if key not in self._titles:
-            self._titles[key] = name or f"c{len(self.constants)}"
-            self.constants.append(onnx.numpy_helper.from_array(array, self._titles[key]))
-        return self._titles[key]
+        self.constants.append(onnx.numpy_helper.from_array(array, name))
+        return name
 
-    def number(self, value: float) -> str:
-        return self.constant(np.float32(value))
-
-    def integers(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-
-def _reduced(graph: _Graph, max_side: int | None) -> str:
-    """Add the reduction of the images, ``(batch, height, width)`` in float32."""
-    add, integers = graph.add, graph.integers
-    if max_side is None:
-        return add("Cast", "image", to=graph.float)
-    sides = [add("Shape", "image", start=axis, end=axis + 1) for axis in (1, 2)]
-    longest, two, one = add("Max", *sides), integers(2), integers(1)
-    twice, final = add("Mul", longest, two), add("Min", longest, integers(max_side))
-    values = add("Cast", "image", to=graph.double)
-    for axis, side in enumerate(sides, 1):
-        size = add("Add", add("Mul", add("Mul", side, two), final), longest)
-        size = add("Max", add("Div", size, twice), one)
-        # An edge of a new pixel is at a whole number of `size`-ths of a pixel; up to there, the
-        # sum is that of all pixels before it and of a part of the one that it cuts.
-        edges = add("Mul", _range(graph, add("Add", size, one)), side)
-        pixel, part = add("Div", edges, size), add("Mod", edges, size)
-        part = add("Unsqueeze", part, one) if axis == 1 else part
-        values = add("Pad", values, integers(0, 0, 0, 0, 2 - axis, axis - 1))
-        before = add("CumSum", values, graph.constant(np.int64(axis)), exclusive=1)
-        before = add("Gather", before, pixel, axis=axis)
-        whole = add("Mul", before, add("Cast", size, to=graph.double))
-        cut = add("Gather", values, pixel, axis=axis)
-        sums = add("Add", whole, add("Mul", cut, add("Cast", part, to=graph.double)))
-        above = add("Slice", sums, one, integers(2**31), integers(axis))
-        values = add("Sub", above, add("Slice", sums, integers(0), integers(-1), integers(axis)))
-    area = add("Cast", add("Mul", *sides), to=graph.double)
-    rounded = add("Floor", add("Add", add("Div", values, area), graph.constant(np.float64(0.5))))
-    return add("Cast", rounded, to=graph.float)
+    def parse(self, name: str, **marks: Any) -> None:
+        """Add a template; its constants are shared with other templates by their names."""
+        text = (Path(__file__).parent / "templates" / f"{name}.onnx.txt").read_text("ascii")
+        found = onnx.parser.parse_graph(Template(text).substitute(marks))
+        for node in found.node:
+            node.name = node.output[0]
+        self.nodes += found.node
+        known = {constant.name for constant in self.constants}
+        self.constants += [one for one in found.initializer if one.name not in known]
 
 
-def _describe(graph: _Graph, sift: DenseSift) -> str:
+def _describe(graph: _Graph, sift: DenseSift) -> None:
     """Add the descriptors of all images, one after the other, ``(batch · n, 128)``."""
-    add, number, integers = graph.add, graph.number, graph.integers
-    grey = _reduced(graph, sift.max_side)
-    patch, step = sift.patch, sift.step
-    cell = patch // N_CELLS
-    stride, one = gcd(step, cell), integers(1)
-    margins, cells = [], []
-    for axis in (1, 2):
-        length = add("Shape", grey, start=axis, end=axis + 1)
-        spare = add("Sub", length, integers(patch))
-        begin = add("Div", add("Mod", spare, integers(step)), integers(2))
-        n_steps = add("Max", add("Div", spare, integers(step)), integers(0))
-        used = add("Add", add("Mul", n_steps, integers(step)), integers(patch + cell - cell // 2))
-        ends = add("Sub", add("Add", begin, used), length)
-        margins.append((add("Sub", integers(cell // 2), begin), ends))
-        first = add("Mul", _range(graph, add("Add", n_steps, one)), integers(step // stride))
-        # Where no patch fits, indices that `Gather` refuses.
-        first = add("Add", first, add("Mul", add("Min", spare, integers(0)), integers(2**20)))
-        offsets = integers(*(i * cell // stride for i in range(N_CELLS)))
-        cells.append(add("Add", add("Unsqueeze", first, one), offsets))
-
-    kernel = np.zeros((2, 1, 3, 3), np.float32)
-    kernel[0, 0, 1], kernel[1, 0, :, 1] = (-0.5, 0, 0.5), (-0.5, 0, 0.5)
-    framed = add("Pad", add("Unsqueeze", grey, one), integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
-    gradient = add("Conv", framed, graph.constant(kernel))
-    (top, bottom), (left, right) = margins
-    none = integers(0, 0)
-    cut = add("Pad", gradient, add("Concat", none, top, left, none, bottom, right, axis=0))
-    size = add("ReduceL2", cut, one, keepdims=1)
-    dx, dy = (add("Gather", cut, integers(i), axis=1) for i in (0, 1))
-    x, y, zero = add("Abs", dx), add("Abs", dy), number(0)
-    ratio = add("Div", add("Min", x, y), add("Max", x, y, number(1e-30)))
-    angle = add("Mul", add("Atan", ratio), number(4 / np.pi))
-    for mirrored, turn in ((add("Greater", y, x), 2), (("Less", dx), 4), (("Less", dy), 8)):
-        where = mirrored if isinstance(mirrored, str) else add(*mirrored, zero)
-        angle = add("Where", where, add("Sub", number(turn), angle), angle)
-    bins = graph.constant(np.arange(8, dtype=np.float32).reshape(8, 1, 1))
-    away = add("Abs", add("Sub", angle, bins))
-    away = add("Min", away, add("Sub", number(8), away))
-    maps = add("Mul", add("Relu", add("Sub", number(1), away)), size)
-
-    middle = (cell - 1) / 2 + cell // 2
-    triangle = np.maximum(0, 1 - np.abs(np.arange(2 * cell) - middle) / cell).astype(np.float32)
-    for shape, strides in (((-1, 1), (stride, 1)), ((1, -1), (1, stride))):
-        weights = np.broadcast_to(triangle.reshape(shape), (8, 1, *triangle.reshape(shape).shape))
-        maps = add("Conv", maps, graph.constant(weights), group=8, strides=strides)
-    maps = add("Gather", add("Gather", maps, cells[0], axis=2), cells[1], axis=4)
-    rows = add("Transpose", maps, perm=[0, 2, 4, 3, 5, 1])
-    rows = add("Reshape", rows, integers(-1, sift.n_dims))
-
-    least = number(1e-30)
-    norm = add("Max", add("ReduceL2", rows, one, keepdims=1), least)
-    rows = add("Min", add("Div", rows, norm), number(CLIP))
-    factor = add("Max", add("ReduceL2", rows, one, keepdims=1), least)
-    factor = add("Div", number(sift.scale), factor)
-    if sift.min_contrast:
-        share = add("Div", norm, number(sift.min_contrast * 255 * cell * cell / 16))
-        factor = add("Mul", factor, add("Min", share, number(1)))
-    if sift.dtype == "float32":
-        return add("Mul", rows, factor, name="descriptors")
-    rows = add("Add", add("Mul", rows, factor), number(0.5))
-    return add("Floor", add("Min", rows, number(255)), name="descriptors")
+    cell, as_bytes = sift.patch // N_CELLS, sift.dtype == "uint8"
+    stride, reach = gcd(sift.step, cell), np.arange(2 * cell) - cell // 2 - (cell - 1) / 2
+    triangle = np.maximum(0, 1 - np.abs(reach) / cell).astype(np.float32)
+    graph.parse(
+        "dense_sift",
+        max_side=sift.max_side or 2**31,
+        patch=sift.patch,
+        step=sift.step,
+        reach=sift.patch + cell - cell // 2,
+        before=cell // 2,
+        stride=stride,
+        cells_per_step=sift.step // stride,
+        offsets=", ".join(str(i * cell // stride) for i in range(N_CELLS)),
+        width=2 * cell,
+        triangles=", ".join(map(_text, np.tile(triangle, N_ORIENTATIONS))),
+        contrast=_text(max(sift.min_contrast * 255.0 * (cell * cell / 16.0), _LEAST)),
+        least=_text(_LEAST),
+        clip=_text(CLIP),
+        scale=_text(sift.scale),
+        rounding=0.5 if as_bytes else 0.0,
+        most=255.0 if as_bytes else sift.scale,
+        stored="Floor" if as_bytes else "Identity",
+    )
 
 
-def _range(graph: _Graph, count: str) -> str:
-    """Add 0 to ``count`` - 1; ``count`` has one entry."""
-    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
-    return graph.add("Range", zero, graph.add("Squeeze", count), one)
-
-
-def _hard(
-    graph: _Graph, rows: str, n_rows: str, words: str, search: WordSearch, n_images: str
-) -> None:
+def _hard(graph: _Graph, search: WordSearch, shape_of_codes: str) -> None:
     """Add the codes and their shares; the error bounds are those of ``search``."""
-    add, number = graph.add, graph.number
-    n_words = len(search.exact_words)
-    across = graph.constant(np.array([1]))
-    centred, scores = _scores(graph, rows, words, search)
-
-    # How far rounding may have moved a score: see bowsaw.nearest.search.
-    norms = add("ReduceSumSquare", centred, across, keepdims=1)
-    bound = search.error
-    best = add("ReduceMax", scores, across, keepdims=1)
-    length = add("Sqrt", norms)
-    away = add("Sqrt", add("Relu", add("Sub", norms, add("Mul", best, number(2)))))
-    longest = add("Mul", add("Add", length, away), number(min(bound.reach, 1e30)))
-    longest = add("Add", longest, number(4 * np.sqrt(bound.least)))
-    longest = add("Min", longest, number(bound.largest))
-    size = add("Mul", add("Add", length, longest), longest)
-    error = add("Add", add("Mul", size, number(bound.relative)), number(bound.least))
-    error = add("Add", error, add("Mul", norms, number(bound.far)))
-    limit = add("Sub", best, add("Mul", error, number(2)))
-
-    pairs = add("NonZero", add("GreaterOrEqual", scores, limit))
-    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
-    row, word = add("Gather", pairs, zero, axis=0), add("Gather", pairs, one, axis=0)
-    counts = add("Expand", zero, n_rows)
-    ones = add("Expand", one, add("Shape", row))
-    counts = add("ScatterElements", counts, row, ones, axis=0, reduction="add")
-    doubtful = add("Greater", add("Gather", counts, row, axis=0), one)
-    certain = add("Not", doubtful)
-    none = graph.constant(np.array([n_words]))
-    codes, at = add("Expand", none, n_rows), add("Compress", row, certain, axis=0)
-    codes = add("ScatterElements", codes, at, add("Compress", word, certain, axis=0), axis=0)
-
-    row, word = add("Compress", row, doubtful, axis=0), add("Compress", word, doubtful, axis=0)
-    distance = _distances(graph, rows, row, words, word, search.exact_words.shape[1])
-    far = add("Expand", graph.constant(np.array([np.inf])), n_rows)
-    nearest = add("ScatterElements", far, row, distance, axis=0, reduction="min")
-    is_nearest = add("Equal", distance, add("Gather", nearest, row, axis=0))
-    word = add("Where", is_nearest, word, none)
-    name = "" if n_images else "codes"
-    codes = add("ScatterElements", codes, row, word, name=name, axis=0, reduction="min")
-    ones = add("Expand", number(1), n_rows)
-    if n_images:
-        by_image = add("Concat", n_images, graph.integers(-1), axis=0)
-        add("Reshape", codes, by_image, name="codes")
-        n_rows = add("Div", n_rows, n_images)
-        first = add("Mul", add("Div", _range(graph, add("Size", codes)), n_rows), none)
-        codes = add("Add", codes, first)
-        empty = add("Expand", number(0), add("Mul", n_images, none))
-    else:
-        empty = graph.constant(np.zeros(n_words, np.float32))
-    totals = add("ScatterElements", empty, codes, ones, axis=0, reduction="add")
-    shares = add("Div", totals, _at_least_one(graph, n_rows))
-    add("Reshape", shares, graph.integers(-1, n_words), name="histogram")
-
-
-def _distances(graph: _Graph, rows: str, row: str, words: str, word: str, n_dims: int) -> str:
-    """Add the squared distances of some pairs in float64, summed in the order of dimensions."""
-    add = graph.add
-    ours = add("Cast", add("Gather", rows, row, axis=0), to=graph.double)
-    theirs = add("Cast", add("Gather", words, word, axis=0), to=graph.double)
-    difference = add("Sub", ours, theirs)
-    sums = add("CumSum", add("Mul", difference, difference), graph.constant(np.int64(1)))
-    return add("Gather", sums, graph.constant(np.int64(n_dims - 1)), axis=1)
-
-
-def _soft(
-    graph: _Graph,
-    rows: str,
-    n_rows: str,
-    words: str,
-    found: WordScores,
-    factor: float,
-    n_images: str,
-) -> None:
-    """Add the mean of the soft codes."""
-    add = graph.add
-    across = graph.constant(np.array([1]))
-    _, scores = _scores(graph, rows, words, found)
-    behind = add("Sub", scores, add("ReduceMax", scores, across, keepdims=1))
-    weights = add("Exp", add("Mul", behind, graph.number(factor)))
-    # Dividing each row by its total and adding the rows up is one product.
-    shares = add("Reciprocal", add("ReduceSum", weights, across, keepdims=1))
-    if n_images:
-        n_rows = add("Div", n_rows, n_images)
-        n_words = graph.integers(len(found.half_norms))
-        weights = add("Reshape", weights, add("Concat", n_images, n_rows, n_words, axis=0))
-        shares = add("Reshape", shares, add("Concat", n_images, graph.integers(1), n_rows, axis=0))
-        total = add("Squeeze", add("MatMul", shares, weights), graph.integers(1))
-    else:
-        total = add("MatMul", add("Transpose", shares, perm=[1, 0]), weights)
-    mean = add("Div", total, _at_least_one(graph, n_rows))
-    # Runtimes disagree on a product over no rows.
-    some = add("Greater", n_rows, graph.constant(np.int64(0)))
-    add("Where", some, mean, graph.number(0), name="histogram")
-
-
-def _scores(
-    graph: _Graph, rows: str, words: str, found: WordScores | WordSearch
-) -> tuple[str, str]:
-    """Add the centred rows and their scores, ``(n, n_words)``."""
-    middle = graph.constant(found.centre, "centre")
-    # The runtime folds this difference of constants; the file holds the words once.
-    centred_words = graph.add("Sub", words, middle)
-    centred = graph.add("Sub", rows, middle)
-    half = graph.constant(-found.half_norms, "minus_half_norms")
-    return centred, graph.add("Gemm", centred, centred_words, half, transB=1)
+    bound, (n_words, n_dims) = search.error, search.exact_words.shape
+    graph.parse(
+        "hard",
+        reach=_text(min(bound.reach, 1e30)),
+        least_length=_text(4 * np.sqrt(bound.least)),
+        largest=_text(bound.largest),
+        relative=_text(bound.relative),
+        least=_text(bound.least),
+        far=_text(bound.far),
+        n_words=n_words,
+        last_dim=n_dims - 1,
+        shape_of_codes=shape_of_codes,
+    )
 
 
 def _classify(graph: _Graph, model: LinearModel) -> None:
     """Add the scores and the label, in float64."""
     add = graph.add
-    mapped = add("Cast", "histogram", to=graph.double)
+    mapped = add("Cast", "histogram", to=onnx.TensorProto.DOUBLE)
     if model.mapping == "sqrt":
         mapped = add("Sqrt", mapped)
-    mapped = add("Mul", mapped, graph.constant(np.float64(model.scale)))
+    mapped = add("Mul", mapped, graph.constant(np.float64(model.scale), "scale_of_weights"))
     scores = add("MatMul", mapped, graph.constant(model.weights.T, "weights"))
     scores = add("Add", scores, graph.constant(model.intercepts, "intercepts"))
     if len(model.classes) == 2:
         scores = add("Concat", add("Neg", scores), scores, axis=1)
     add("ArgMax", scores, name="label", axis=1, keepdims=0)
-    add("Cast", scores, name="scores", to=graph.float)
+    add("Cast", scores, name="scores", to=onnx.TensorProto.FLOAT)
 
 
-def _at_least_one(graph: _Graph, n_rows: str) -> str:
-    """Add the number of rows as float32, 1 where there are none."""
-    return graph.add("Max", graph.add("Cast", n_rows, to=graph.float), graph.number(1))
+def _text(value: Any) -> str:
+    """Return a float32 as the text that is read as the same number."""
+    return repr(float(np.float32(value)))

@@ -116,11 +116,9 @@ def write_opencv(codebook: Codebook, path: str | PathLike[str]) -> None:
     storage = cv2.FileStorage(f".{suffix}", cv2.FileStorage_WRITE | cv2.FileStorage_MEMORY)
     storage.write(NAME, codebook.words)
     # The version that OpenCV 3 and 4 require; 5 reads it as well.
-    text = storage.releaseAndGetString().replace("%YAML 1.2", "%YAML:1.0", 1)
-    data = text.encode("ascii")
+    data = storage.releaseAndGetString().replace("%YAML 1.2", "%YAML:1.0", 1).encode("ascii")
     with atomic_write(path) as file:
-        compressed = name.endswith(".gz")
-        file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0) if compressed else data)
+        file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0) if name.endswith(".gz") else data)
 
 
 def _value(name: str, kind: str, fields: dict[str, str]) -> NDArray[Any] | str:
@@ -223,8 +221,7 @@ def _yaml_fields(text: str, begin: int, end: int, kind: str) -> dict[str, str]:
         return {}
     fields: dict[str, str] = {}
     marks = list(islice(_YAML_FIELD.finditer(text, begin, end), len(_FIELDS) + 1))
-    ends = [*[mark.start() for mark in marks[1:]], end]
-    for mark, following in zip(marks, ends, strict=False):
+    for mark, following in zip(marks, [*[mark.start() for mark in marks[1:]], end], strict=False):
         if mark[1] in fields:
             raise FormatError(f"a matrix has two fields {mark[1]!r}")
         # OpenCV ends a document with three dots when it appends another.

@@ -164,8 +164,7 @@ def reader_of(file: BinaryIO, name: str) -> Reader | None:
     suffix = _suffix(name)
     head = file.read(_N_HEAD)
     file.seek(0)
-    n_header = int.from_bytes(head[:8], "little")
-    if head[8:9] == b"{" and n_header < 2**32 and suffix not in PICKLES:
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32 and suffix not in PICKLES:
         # Before pickles: a header of 640 bytes begins as a pickle does.
         return read_safetensors
     is_pickle = head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")

@@ -32,8 +32,7 @@ from bowsaw.validation import canonical_json
 FORMAT = "bowsaw-codebook"
 VERSION = "1"
 
-_MAP = "projection_"
-_PROJECTION = {"projection_mean", "projection_matrix"}
+_PROJECTION = {"projection_mean": "mean", "projection_matrix": "matrix"}
 
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
@@ -126,7 +125,7 @@ def codebook_arrays(codebook: Codebook) -> dict[str, NDArray[Any]]:
     if codebook.trained_on is not None:
         arrays["trained_on"] = codebook.trained_on
     if codebook.projection is not None:
-        arrays |= {n: getattr(codebook.projection, n.removeprefix(_MAP)) for n in _PROJECTION}
+        arrays |= {key: getattr(codebook.projection, name) for key, name in _PROJECTION.items()}
     return arrays
 
 
@@ -139,8 +138,8 @@ def check_version(version: object, arrays: Collection[str], refused: Collection[
             "Install the version that wrote it.",
         )
     names = {*arrays, *refused}
-    known = {"words", "ids", "trained_on"} | (_PROJECTION if names & _PROJECTION else set())
-    if refused or not known - {"trained_on"} <= names <= known:
+    known = {"words", "ids", *(_PROJECTION if names & _PROJECTION.keys() else ())}
+    if refused or names - {"trained_on"} != known:
         raise FormatError(f"it holds the arrays {printable(sorted(names))}: it is damaged")
 
 
@@ -153,8 +152,8 @@ def codebook_of(arrays: Mapping[str, NDArray[Any]], **fields: Any) -> Codebook:
         # A description with NaN or infinity could not be written again.
         canonical_json(fields["description"])
         ids, fields["trained_on"] = arrays["ids"], arrays.get("trained_on")
-        if arrays.keys() >= _PROJECTION:
-            parts = {n.removeprefix(_MAP): arrays[n] for n in _PROJECTION}
+        if arrays.keys() >= _PROJECTION.keys():
+            parts = {name: arrays[key] for key, name in _PROJECTION.items()}
             fields["projection"] = Projection(**parts, scale=fields["scale"])
         return Codebook(arrays["words"], ids, **fields)
     except (BowsawError, TypeError, ValueError) as error:

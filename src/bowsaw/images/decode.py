@@ -196,7 +196,6 @@ def _to_8_bits(values: NDArray[Any], white: int) -> NDArray[np.uint8]:
 
 
 def _upright(grey: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Apply an EXIF orientation."""
     if orientation in (5, 6, 7, 8):
         grey = grey.T
     if orientation in (2, 3, 6, 7):

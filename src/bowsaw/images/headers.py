@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from zlib import crc32
@@ -276,7 +277,7 @@ def gif_header(data: bytes) -> Header:
 
     width, height, flags = unpack("<HHB", data, 6)
     complete, at = False, 13 + colours(flags)
-    try:
+    with suppress(Unreadable):
         while (introducer := unpack("B", data, at)[0]) in (0x21, 0x2C):
             at += 2
             if introducer == 0x2C:
@@ -285,8 +286,6 @@ def gif_header(data: bytes) -> Header:
                 at += 9 + colours(flags)
             at = past_blocks(at)
         complete = introducer == 0x3B
-    except Unreadable:
-        pass
     return Header("gif", width, height, complete)
 
 
@@ -307,8 +306,7 @@ def webp_header(data: bytes) -> Header:
         elif chunk == b"VP8 ":
             across, down = (side & 0x3FFF for side in unpack("<HH", data, at + 14))
         elif chunk == b"EXIF":
-            exif = data[at + 8 : at + 8 + length]
-            orientation = tiff_orientation(exif.removeprefix(b"Exif\0\0"))
+            orientation = tiff_orientation(data[at + 8 : at + 8 + length].removeprefix(b"Exif\0\0"))
         width, height = max(width, across), max(height, down)
         at += 8 + length + (length & 1)
     if not complete and not width:

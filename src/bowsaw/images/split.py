@@ -159,8 +159,7 @@ def auto_sizes(y: ArrayLike, classes: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _counts(y: ArrayLike, classes: Sequence[str]) -> list[int]:
-    counts = np.bincount(np.asarray(y, dtype=np.int64), minlength=len(classes))
-    return [int(count) for count in counts]
+    return list(map(int, np.bincount(np.asarray(y, dtype=np.int64), minlength=len(classes))))
 
 
 def _ascending(parts: tuple[Rows, ...]) -> Rows:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from bowsaw._arrays import Float32, Int32
+from bowsaw._arrays import AnyArray, Float32, Int32
 
 LOWEST = np.float32(np.finfo(np.float32).min)
 """Below every score. Not -inf, which fastmath may assume away."""
@@ -159,7 +159,7 @@ def _score(row: Float32, word: Float32, half_norm: Any) -> Any:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def squared_distance(a: Float32, b: Float32) -> float:
+def squared_distance(a: AnyArray, b: Float32) -> float:
     """Squared distance in float64, summed in a fixed order: equal words give equal results."""
     total = 0.0
     for d in range(a.shape[0]):

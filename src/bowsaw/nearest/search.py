@@ -29,6 +29,9 @@ the bound itself:
 Where the two best scores of a descriptor differ by less than twice the error, every word that could
 still win is compared in float64.
 
+**Integers.** Where the processor multiplies bytes faster, uint8 descriptors are searched as in
+``integer``; the answer is the same.
+
 **Far words.** A word with ‖c‖ > ‖x‖ + d is farther from x than d. So errors are not those of the
 longest word but of one of length (1 + 8 √γ) (‖x‖ + d), with d² = ‖x‖² − 2 · the best score so far:
 no longer word, rounding included, comes within twice the error of the best. Words ``FAR`` times as
@@ -42,14 +45,16 @@ it. Memory: one block of scores per thread, at most 1 MiB (2 MiB for few words).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bowsaw._arrays import Bools, Float32, Float64, Int32
+from bowsaw._arrays import AnyArray, Bools, Float32, Float64, Int32, UInt8, UInt16
 from bowsaw.bags import Bags
 from bowsaw.errors import DataError
+from bowsaw.nearest._integer_kernel import IntegerWords, find_again, find_nearest
 from bowsaw.nearest._search_kernel import (
     LOWEST,
     Rows,
@@ -62,6 +67,7 @@ from bowsaw.nearest._search_kernel import (
     squared_norms,
     write_errors,
 )
+from bowsaw.nearest.integer import Groups, integer_words, uses_integers
 from bowsaw.parallel import Scratch, ordered_map, single_threaded_blas
 from bowsaw.progress import Progress
 
@@ -82,10 +88,20 @@ LARGEST = 2.0**62
 """Norms up to this have squares and products within float32."""
 
 
+class Bounds(NamedTuple):
+    """Directions, ``(n_dims, n)``, and the words along them with what is left over."""
+
+    directions: Float32
+    words: Float32
+    error: float
+
+
 class WordSearch:
     """Search for the nearest of some words; shared by threads."""
 
-    def __init__(self, words: Float32, *, skip: bool | None = None) -> None:
+    def __init__(
+        self, words: Float32, groups: Groups | None = None, *, skip: bool | None = None
+    ) -> None:
         self.exact_words = read_only(np.ascontiguousarray(words, dtype=np.float32))
         n_words, n_dims = self.exact_words.shape
         self.centre = centre_of(self.exact_words)
@@ -104,15 +120,24 @@ class WordSearch:
         self.block_rows = BLOCK_ROWS if n_words >= FEW_WORDS else FEW_WORDS_BLOCK_ROWS
         self._scratch, self._centred, self._rows = Scratch(), Scratch(), Scratch()
         self._product, self._bounded = Scratch(), Scratch()
-        self.directions: Float32 | None = None
-        if skip or (skip is None and n_words >= FEW_WORDS and n_dims <= 1024):
-            # The matrices are small: one thread is faster than several.
-            with single_threaded_blas():
-                self._prepare_bounds(norms, always=bool(skip))
+        self._skip = skip
+        self.integer = integer_words(self.exact_words, groups) if uses_integers() else None
 
-    def _prepare_bounds(self, norms: Float64, always: bool) -> None:
-        """Find the directions of the bound and the words along them, if that saves work."""
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """What rules most words out, if that saves work."""
+        n_words, n_dims = self.words.shape
+        if self._skip is None and (n_words < FEW_WORDS or n_dims > 1024):
+            return None
+        if self._skip is False:
+            return None
+        # The matrices are small: one thread is faster than several.
+        with single_threaded_blas():
+            return self._find_bounds(always=bool(self._skip))
+
+    def _find_bounds(self, always: bool) -> Bounds | None:
         n_dims = self.words.shape[1]
+        norms = np.einsum("kd,kd->k", self.words, self.words, dtype=np.float64)
         energy, axes = self._axes()
         share = np.cumsum(energy) / max(float(energy.sum()), 1e-300)
         # One less than a multiple of 8: with the column of norms the depth of the product is a
@@ -120,13 +145,13 @@ class WordSearch:
         n_kept = int(np.searchsorted(share, BOUND_ENERGY)) + 1
         n_kept = min(8 * -(-(n_kept + 1) // 8) - 1, n_dims)
         if 2 * n_kept > n_dims and not always:
-            return
-        self.directions = np.ascontiguousarray(axes[:, :n_kept], dtype=np.float32)
-        along = self.words.astype(np.float64) @ self.directions.astype(np.float64)
+            return None
+        directions = np.ascontiguousarray(axes[:, :n_kept], dtype=np.float32)
+        along = self.words.astype(np.float64) @ directions.astype(np.float64)
         spread = self.spread(n_kept)
         left = np.sqrt(np.maximum(norms - (along**2).sum(axis=1), 0) + spread * norms)
-        self.bound_words = np.concatenate([along, left[:, None]], axis=1).astype(np.float32)
-        self.bound_error = spread
+        words = np.concatenate([along, left[:, None]], axis=1).astype(np.float32)
+        return Bounds(directions, words, spread)
 
     def _axes(self) -> tuple[Float64, Float64]:
         """Return the energies of the words' principal directions, falling, and the directions."""
@@ -144,22 +169,57 @@ class WordSearch:
         along_error = np.sqrt(n_directions) * _rounding(n_dims + 8)
         return float(along_error * (2 + along_error) + 2 * _rounding(n_dims + 8))
 
-    def find(self, rows: Float32, guess: Int32 | None = None) -> Int32:
-        """Return the nearest word of each row, ``(n_rows,)``, found in the calling thread."""
+    def n_bounds(self, bags: Bags) -> int:
+        """Return how many bounds per row ``find`` can use in the next round of k-means."""
+        return len(self.integer.packed) if self.integer and bags.dtype == np.uint8 else 0
+
+    def find(
+        self, rows: AnyArray, guess: Int32 | None = None, bounds: UInt16 | None = None
+    ) -> Int32:
+        """Return the nearest word of each row, ``(n_rows,)``, found in the calling thread.
+
+        Rows are float32, or uint8 where ``read`` returns that. ``guess`` may name words that are
+        near. ``bounds``, n_bounds per row, are written for the next round; with a guess they are
+        those of a round before, of the same rows and groups.
+        """
+        if rows.dtype == np.uint8 and self.integer is not None:
+            return self._find_integer(rows, self.integer, guess, bounds)
         centred, norms = self.centre_rows(rows)
         block = Rows(centred, rows, np.empty(len(rows), dtype=np.float32))
         code = np.zeros(len(rows), dtype=np.int32)
         best = np.full(len(rows), LOWEST, dtype=np.float32)
-        if self.directions is None:
+        if self.bounds is None:
             self._scan_all(block, norms, best, code)
         else:
-            self._scan_some(block, norms, best, code, guess)
+            self._scan_some(block, norms, best, code, guess, self.bounds)
         return code
 
-    def read(self, bags: Bags, start: int, stop: int) -> Float32:
-        """Return rows of bags, valid until the thread's next call."""
+    @staticmethod
+    def _find_integer(
+        rows: UInt8, words: IntegerWords, guess: Int32 | None, bounds: UInt16 | None
+    ) -> Int32:
+        n_tiles, n_steps = words.packed.shape[:2]
+        if 4 * n_steps != rows.shape[1]:
+            rows = np.pad(rows, ((0, 0), (0, 4 * n_steps - rows.shape[1])))
+        code = np.zeros(len(rows), dtype=np.int32)
+        if bounds is None:
+            find_nearest(rows, words, code, np.empty((0, 0), dtype=np.uint16))
+            return code
+        bounds = bounds.reshape(n_tiles, len(rows))
+        if guess is None:
+            find_nearest(rows, words, code, bounds)
+        else:
+            code[:] = guess
+            find_again(rows, words, code, bounds)
+        return code
+
+    def read(self, bags: Bags, start: int, stop: int) -> AnyArray:
+        """Return rows of bags as ``find`` takes them, valid until the thread's next call."""
         # Workers of Dask return freed memory at once: fresh rows take 20 times the page faults.
-        rows = self._rows.take(stop - start, bags.n_dims)
+        n_rows, n_dims = stop - start, bags.n_dims
+        rows: AnyArray = self._rows.take(n_rows, n_dims)
+        if bags.dtype == np.uint8 and self.integer is not None:
+            rows = rows.view(np.uint8).ravel()[: n_rows * n_dims].reshape(n_rows, n_dims)
         bags.read_into(start, rows)
         return rows
 
@@ -183,11 +243,18 @@ class WordSearch:
         settle(rows, self.arrays, best, second, code)
 
     def _scan_some(
-        self, rows: Rows, norms: Float32, best: Float32, code: Int32, guess: Int32 | None
+        self,
+        rows: Rows,
+        norms: Float32,
+        best: Float32,
+        code: Int32,
+        guess: Int32 | None,
+        limits: Bounds,
     ) -> None:
         """Score the words whose bounds reach the best score so far."""
         margin = np.empty_like(best)
-        for first, bounds in self._tiles(self.bound_words, self._along(rows.centred, norms)):
+        along = self._along(rows.centred, norms, limits)
+        for first, bounds in self._tiles(limits.words, along):
             if first == 0:
                 if guess is None:
                     half = self.half_norms[: len(bounds)]
@@ -195,7 +262,7 @@ class WordSearch:
                 else:
                     code[:] = guess
                 score_guess(rows, self.arrays, best, code)
-                write_errors(norms, best, self.error, self.bound_error, rows.error, margin)
+                write_errors(norms, best, self.error, limits.error, rows.error, margin)
             scan_bounds(bounds, first, rows, self.arrays, margin, best, code)
 
     def _tiles(self, operands: Float32, rows: Float32) -> Iterator[tuple[int, Float32]]:
@@ -207,16 +274,15 @@ class WordSearch:
             np.dot(tile, columns, out=products)
             yield first, products
 
-    def _along(self, centred: Float32, norms: Float32) -> Float32:
+    def _along(self, centred: Float32, norms: Float32, limits: Bounds) -> Float32:
         """Return the rows along the directions, and the norm of their remainder."""
-        assert self.directions is not None
-        n_kept = self.directions.shape[1]
+        n_kept = limits.directions.shape[1]
         out = self._bounded.take(len(centred), n_kept + 1)
         product = self._product.take(len(centred), n_kept)
-        out[:, :n_kept] = np.dot(centred, self.directions, out=product)
+        out[:, :n_kept] = np.dot(centred, limits.directions, out=product)
         squares = np.empty_like(norms)
         squared_norms(product, squares)
-        left = norms * np.float32(1 + self.bound_error) - squares
+        left = norms * np.float32(1 + limits.error) - squares
         out[:, n_kept] = np.sqrt(np.maximum(left, 0))
         return out
 

@@ -113,10 +113,9 @@ def inspect_worker(paths: Mapping[str, int | None]) -> tuple[str, dict[str, str]
     """Return this worker's host, its versions, and the paths that it does not see."""
     missing = []
     for path, size in paths.items():
-        try:
+        found = -1
+        with suppress(OSError):
             found = Path(path).stat().st_size
-        except OSError:
-            found = -1
         if found < 0 or size not in (None, found):
             missing.append(path)
     return socket.gethostname(), versions(), missing
@@ -163,8 +162,7 @@ def connected(parallel: Any) -> Iterator[Cluster | None]:
     if parallel is None:
         yield None
         return
-    distributed = dask_distributed()
-    if isinstance(parallel, distributed.Client) and not parallel.asynchronous:
+    if isinstance(parallel, dask_distributed().Client) and not parallel.asynchronous:
         yield Cluster(parallel)
         return
     if not isinstance(parallel, str):
@@ -340,7 +338,6 @@ class Cluster:
                 self._client.cancel(futures)
 
     def _wait(self, futures: list[Any]) -> None:
-        """Wait a moment, or until one of the futures (if any) is done."""
         if not futures:
             return
         distributed = dask_distributed()

@@ -141,16 +141,12 @@ def ordered_map(
         wait([future for future in waiting if not future.cancel()])
 
 
-_pools: dict[int, ThreadPoolExecutor] = {}
-
-
+@cache
 def _pool(jobs: int) -> ThreadPoolExecutor:
     """Return waiting threads: starting them for each map takes half a millisecond."""
-    if jobs not in _pools:
-        _pools[jobs] = ThreadPoolExecutor(jobs, thread_name_prefix=_PREFIX)
-    return _pools[jobs]
+    return ThreadPoolExecutor(jobs, thread_name_prefix=_PREFIX)
 
 
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork, and a pool without threads would wait for ever.
-    os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_pool.cache_clear)

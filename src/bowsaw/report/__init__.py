@@ -1,4 +1,4 @@
-"""The page of a run, a page that recognises pictures, and figures as SVG; each is one file."""
+"""The page of a run, a page that recognises images, and figures as SVG; each is one file."""
 
 from bowsaw.markup import table, tag
 from bowsaw.report.charts import write_figure

@@ -131,8 +131,7 @@ def looks_of(methods: Mapping[str, Mapping[str, Any]], seen: Sequence[str]) -> d
     names = list(dict.fromkeys([*(m for m in methods if m != FULL), *seen]))
     looks = {}
     for place, name in enumerate(names):
-        about = methods.get(name, {})
-        dashed = about.get("codes_with") == "full"
+        dashed = methods.get(name, {}).get("codes_with") == "full"
         style = f"s{place % N_COLOURS}{' dashed' if dashed else ''}"
         marker = MARKERS[(place + place // N_COLOURS) % len(MARKERS)]
         looks[name] = Look(name, style, marker, dashed)
@@ -313,8 +312,7 @@ def _x_axis(frame: Frame, name: str, x: Scale, ticks: Sequence[float], axis: str
     ]
     centre = (frame.left + frame.width - frame.right) / 2
     marks.append(tag("text", AXES[axis], x=centre, y=frame.height - 8, class_="mid name"))
-    hidden = name == "linear"
-    return tag("g", marks, class_=f"axis x {name}", data_scale=name, hidden=hidden)
+    return tag("g", marks, class_=f"axis x {name}", data_scale=name, hidden=name == "linear")
 
 
 def _full_level(
@@ -386,11 +384,6 @@ def _curve(
     for i, (entry, level) in enumerate(zip(entries, levels, strict=True)):
         if faint:
             break
-        described = (
-            f"{look.name}, {entry.n_columns:,} dimensions, codes with "
-            f"{entry.n_coding_words:,} words: accuracy {level.text} "
-            f"(95 % interval, {format_count(len(level.values), unit)})"
-        )
         point = _scaled(
             "g",
             "transform",
@@ -400,7 +393,9 @@ def _curve(
             data_size=entry.size,
             data_mean=f"{level.mean:.4f}",
             role="img",
-            aria_label=described,
+            aria_label=f"{look.name}, {entry.n_columns:,} dimensions, codes with "
+            f"{entry.n_coding_words:,} words: accuracy {level.text} (95 % interval, "
+            f"{format_count(len(level.values), unit)})",
         )
         drawn.append(point)
     if label is not None:
@@ -548,11 +543,8 @@ def write_figure(
     check_choice(view, "view", CALLED)
     check_choice(axis, "axis", AXES)
     run = read_run(folder)
-    panels = [
-        panel
-        for panel in panels_of(run.about, run.cells)
-        if view in panel.maps and (only or {}).items() <= panel.key._asdict().items()
-    ]
+    mapped = [panel for panel in panels_of(run.about, run.cells) if view in panel.maps]
+    panels = [p for p in mapped if (only or {}).items() <= p.key._asdict().items()]
     if not panels:
         raise ParameterError(
             f"no panel of {os.fspath(folder)} has {CALLED[view]} histograms and "
@@ -572,7 +564,6 @@ def style_sheet() -> str:
 def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, Look]) -> str:
     columns, use = (1, "curves") if len(panels) == 1 else (2, "grid")
     frame, head, gap = FRAMES[use], 30, 12
-    rows = -(-len(panels) // columns)
     width = columns * frame.width + (columns - 1) * gap
     drawn: list[Content] = []
     for place, panel in enumerate(panels):
@@ -583,7 +574,7 @@ def _figure(panels: Sequence[Panel], view: str, axis: str, looks: Mapping[str, L
         title = tag("text", panel.title, x=frame.left, y=20, class_="title")
         inner = Markup(inner.replace("<svg ", size, 1))
         drawn.append(tag("g", title, inner, transform=f"translate({left} {top})"))
-    height = rows * (frame.height + head)
+    height = -(-len(panels) // columns) * (frame.height + head)
     made = tag(
         "svg",
         tag("style", Markup(style_sheet())),

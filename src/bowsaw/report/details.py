@@ -89,11 +89,8 @@ def page_details(folder: Path, run: Run) -> list[Line]:
     cells: list[Line] = sorted(
         (c for c in run.cells if c["split"] == first), key=lambda c: c["size"]
     )
-    lines: list[Line] = [
-        {"kind": "trace", **key_of(cell)._asdict(), **cell["trace"]}
-        for cell in cells
-        if cell.get("trace")
-    ]
+    traced = (cell for cell in cells if cell.get("trace"))
+    lines: list[Line] = [{"kind": "trace", **key_of(c)._asdict(), **c["trace"]} for c in traced]
     fulls = [cell for cell in cells if cell["method"] == FULL]
     for name, n_words in dict.fromkeys((cell["set"], cell["size"]) for cell in fulls):
         samples, drawn, book = read_samples(folder, name), [], None
@@ -129,12 +126,7 @@ _SHAPES = {
         "pruned": [list],
         "n_pruned": Number(0, whole=True),
     },
-    "image": {
-        **_KEY,
-        "method": str,
-        **dict.fromkeys(("x", "y"), _NUMBERS),
-        "patch": Number(),
-    },
+    "image": {**_KEY, "method": str, **dict.fromkeys(("x", "y"), _NUMBERS), "patch": Number()},
     "trace": {
         **_KEY,
         "method": str,
@@ -198,7 +190,6 @@ def _panel(
 
 
 def _codebook(folder: Path, cell: Line) -> Codebook | None:
-    """Return the codebook of a cell; None if it was not kept."""
     path = codebook_path(folder, key_of(cell))
     return load(path) if path.is_file() else None
 
@@ -233,11 +224,7 @@ def read_samples(folder: Path, name: str) -> Samples | None:
 
 
 def words_line(
-    key: Line,
-    full: Codebook,
-    small: Codebook,
-    before: NDArray[np.int64],
-    after: NDArray[np.int64],
+    key: Line, full: Codebook, small: Codebook, before: NDArray[np.int64], after: NDArray[np.int64]
 ) -> Line:
     """Return the words of a pruned codebook, and which words they inherit from.
 
@@ -316,7 +303,7 @@ def image_line(
         "class": names[row],
         "width": width,
         "height": height,
-        "jpeg": None if grey is None else _base64(_jpeg(grey)),
+        "jpeg": None if grey is None else _encoded(".jpg", grey, cv2.IMWRITE_JPEG_QUALITY, 70),
         "patch": float(np.median(where[:, 2])) if len(where) else 0.0,
         "x": np.round(where[:, 0].astype(float), 1).tolist(),
         "y": np.round(where[:, 1].astype(float), 1).tolist(),
@@ -355,8 +342,8 @@ def patches(samples: Samples, book: Codebook) -> dict[str, Any] | None:
             x = TILE * (word % columns) + cell * (rank % side)
             piece = _patch(samples, images[place], found[place][0][word], cell, book.is_sift)
             sprite[y : y + cell, x : x + cell] = piece
-    png = cv2.imencode(".png", sprite, [cv2.IMWRITE_PNG_COMPRESSION, 9])[1].tobytes()
-    return {"ids": book.ids.tolist(), "columns": columns, "rows": rows, "png": _base64(png)}
+    png = _encoded(".png", sprite, cv2.IMWRITE_PNG_COMPRESSION, 9)
+    return {"ids": book.ids.tolist(), "columns": columns, "rows": rows, "png": png}
 
 
 def _patch(samples: Samples, row: int, place: int, side: int, normalise: bool) -> NDArray[Any]:
@@ -395,8 +382,8 @@ def _share(part: float, whole: float) -> float:
     return float(f"{part / whole:.4g}") if whole else 0.0
 
 
-def _jpeg(grey: NDArray[np.uint8]) -> bytes:
-    return cv2.imencode(".jpg", grey, [cv2.IMWRITE_JPEG_QUALITY, 70])[1].tobytes()
+def _encoded(suffix: str, grey: NDArray[np.uint8], *options: int) -> str:
+    return _base64(cv2.imencode(suffix, grey, options)[1].tobytes())
 
 
 def _base64(data: bytes) -> str:
@@ -409,7 +396,7 @@ def glyphs(values: str, n_dims: int) -> list[str]:
     steps = np.rint(15 * np.sqrt(words / 255.0)).astype(np.uint8)
     steps = np.pad(steps, ((0, 0), (0, n_dims % 2)))
     packed = (steps[:, ::2] << 4) | steps[:, 1::2]
-    return [base64.b64encode(row.tobytes()).decode("ascii") for row in packed]
+    return [_base64(row.tobytes()) for row in packed]
 
 
 def vocabulary(panels: Sequence[Panel], details: Iterable[Line]) -> dict[str, Any]:
@@ -467,8 +454,7 @@ def _book(line: Line, sharing: Iterable[Mapping[str, Mapping[str, Any]]]) -> dic
         for by_size in by_method.values()
         for size in sorted(by_size, key=int)
     )
-    ids = [word for word in named_words(sizes) if word in drawn]
-    faces = {word: drawn[word] for word in ids}
+    faces = {word: drawn[word] for word in named_words(sizes) if word in drawn}
     return {"dims": line["n_dims"], "glyphs": faces, "patches": line.get("patches")}
 
 

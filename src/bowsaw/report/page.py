@@ -112,8 +112,7 @@ def page_html(
     panels = summary.panels_of(run.about, run.cells)
     title = title or ", ".join(run.about["sets"])
     if not panels:
-        nothing = _fragment("nothing", title=title, command=run.about["command"])
-        return _filled(title, [nothing], {})
+        return _filled(title, [_fragment("nothing", title=title, command=run.about["command"])], {})
     view = View(run.about, panels, pick)
     drawn = vocabulary(panels, details)
     offers = {p.ident: _offers(p, view, drawn["words"].get(p.ident, {})) for p in panels}
@@ -127,7 +126,6 @@ def page_html(
     notes = {p.ident: tag("p", tables.cost_notes(p), class_="rule") for p in panels}
     costs = view.wrapped((p, None, [tables.cost_table(p), notes[p.ident]]) for p in panels)
     certificates = view.wrapped((p, None, tables.certificate(p)) for p in panels)
-    facts = tables.provenance(run.about)
     parts = [
         _answers(view, title, _facts(run.about, panels)),
         None,
@@ -136,7 +134,7 @@ def page_html(
         tag("div", _fragment("slider"), follow, class_="inside") if starts else None,
         _fragment("costs", tables=costs),
         _fragment("certificate", tables=certificates) if certificates else None,
-        _fragment("provenance", command=run.about["command"], tables=facts),
+        _fragment("provenance", command=run.about["command"], tables=tables.provenance(run.about)),
     ]
     for section in extra:
         ident = re.sub(r"\W+", "-", section.title.lower()).strip("-") or "section"
@@ -174,8 +172,7 @@ class View:
         self.panels, self.asked = panels, asked
         self.methods: Mapping[str, Any] = about["methods"]
         self.looks = charts.looks_of(self.methods, [m for p in panels for m in p.methods])
-        first = panels[0].key[:2]
-        alike = [p for p in panels if p.key[:2] == first]
+        alike = [p for p in panels if p.key[:2] == panels[0].key[:2]]
         self.panel = max(alike, key=lambda p: p.key.full_words)
         self.map = self.panel.maps[0]
         self.maps = [name for name in CALLED if any(name in p.maps for p in panels)]
@@ -229,8 +226,7 @@ def _panel_data(panel: Panel, offered: list[dict[str, Any]]) -> dict[str, Any]:
     confusion: dict[str, dict[str, dict[str, list[int]]]] = {}
     for (method, size), entry in panel.entries.items():
         for name, level in entry.levels.items():
-            at = levels.setdefault(name, {}).setdefault(method, {})
-            at[str(size)] = round(level.mean, 4)
+            levels.setdefault(name, {}).setdefault(method, {})[str(size)] = round(level.mean, 4)
             if method in shown:
                 rows = entry.confusions[name]
                 # Of many classes only hits and images are shown.
@@ -380,8 +376,7 @@ def _curves(view: View) -> Markup:
         for axis in charts.AXES:
             hidden = view.hides(panel, name) or axis != "coding"
             keys = {"data_panel": panel.ident, "data_map": name, "data_axis": axis}
-            curves = chart(panel, name, axis, view.looks)
-            drawn.append(tag("div", curves, **keys, hidden=hidden))
+            drawn.append(tag("div", chart(panel, name, axis, view.looks), **keys, hidden=hidden))
         shown: list[Content] = [tables.method_table(panel, name)]
         pick = view.pick(panel, name)
         if pick is not None:

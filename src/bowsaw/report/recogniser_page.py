@@ -1,7 +1,7 @@
-"""One HTML file that recognises pictures: the recogniser itself, in a browser and without network.
+"""One HTML file that recognises images: the recogniser itself, in a browser and without network.
 
 Words, classifier, style and script are inside the file, and its content security policy forbids
-every request, so pictures stay where they are. A worker decodes a picture with the browser's own
+every request, so images stay where they are. A worker decodes an image with the browser's own
 decoder, turns it grey by OpenCV's weights, and takes the steps that :mod:`bowsaw.images.decode` and
 :mod:`bowsaw.descriptors.dense_sift` define. From the same grey pixels it gives Python's class;
 decoders differ, so a JPEG file may have other pixels, by a grey level or two.
@@ -15,7 +15,7 @@ add up to the score without its constant.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -32,7 +32,7 @@ from bowsaw.report.charts import style_sheet
 from bowsaw.report.page import fill, template
 
 MOST_LISTED = 30
-"""Classes that are named above the picture."""
+"""Classes that are named above the image."""
 
 
 def write_recogniser_page(
@@ -41,22 +41,21 @@ def write_recogniser_page(
     classifier: Any,
     *,
     title: str = "Which class is it?",
-    facts: Iterable[tuple[str, str]] = (),
+    facts: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Write a page that recognises pictures in a browser.
+    """Write a page that recognises images in a browser.
 
     Parameters
     ----------
     coder : BagOfWords or Codebook
-        The coding, of words that were learned from dense SIFT. A codebook is coded as the
-        classifier needs.
+        The coding, of words that were learned from dense SIFT.
     path : path-like
         The file, usually ``.html``; written atomically.
     classifier : LinearModel or estimator
         From `load_classifier`, or a fitted estimator as `save_classifier` takes it.
     title : str, default="Which class is it?"
         Heading of the page.
-    facts : iterable of (str, str), default=()
+    facts : sequence of (str, str), default=()
         What is known about the recogniser, as :meth:`Recogniser.facts` returns it.
 
     Examples
@@ -80,51 +79,36 @@ def write_recogniser_page(
     if sift is None:
         name = (book.description or {}).get("name", "unknown descriptors")
         raise ParameterError(
-            f"a page describes pictures by dense SIFT, and the codebook was trained on {name}. "
+            f"a page describes images by dense SIFT, and the codebook was trained on {name}. "
             "Export an ONNX graph or a C header, which begin at descriptors."
         )
-    soft = bow.coding == "soft"
-    data = {
-        **sift.description(),
-        "bytes": sift.dtype == "uint8",
-        "scale": sift.scale,
-        "coding": bow.coding,
-        "factor": min(bow.sharpness_in_use() / book.scale**2, 1e38) if soft else None,
-        "n_words": book.n_words,
-        "n_dims": book.n_dims,
-        "mapping": model.mapping,
-        "mapping_scale": model.scale,
-        "classes": [str(name) for name in model.classes],
-        "words": _base64(book.words),
-        "weights": _base64(model.weights),
-        "intercepts": _base64(model.intercepts),
-    }
+    names = [str(name) for name in model.classes]
+    data = {**sift.description(), "bytes": sift.dtype == "uint8", "scale": sift.scale}
+    data |= {"coding": bow.coding, "n_words": book.n_words, "n_dims": book.n_dims}
+    data |= {"mapping": model.mapping, "mapping_scale": model.scale, "classes": names}
+    if bow.coding == "soft":
+        data["factor"] = min(bow.sharpness_in_use() / book.scale**2, 1e38)
+    arrays: dict[str, NDArray[Any]] = {"words": book.words, "weights": model.weights}
+    arrays["intercepts"] = model.intercepts
     if book.projection is not None:
-        data |= {name: _base64(getattr(book.projection, name)) for name in ("mean", "matrix")}
-    classes = format_count(len(model.classes), "class", "classes")
-    listed = data["classes"][:MOST_LISTED]
-    if len(listed) < len(data["classes"]):
-        listed.append("…")
-    known = [("recogniser", f"{classes}, {format_count(book.n_words, 'visual word')}")]
-    rows = [
-        tag("tr", tag("th", name, scope="row"), tag("td", value))
-        for name, value in list(facts) or known
-    ]
-    page = fill(
-        template("try.html"),
-        {
-            "title": tag("title", title),
-            "style": Markup(style_sheet() + template("page.css") + template("try.css")),
-            "heading": tag("h1", title),
-            "lead": f"{classes}: {', '.join(listed)}.",
-            "facts": tag("table", rows),
-            "worker": Markup(template("recognise.js")),
-            "data": script_json(data),
-            "script": Markup(template("try.js")),
-        },
-    )
+        arrays |= {"mean": book.projection.mean, "matrix": book.projection.matrix}
+    data |= {name: _base64(array) for name, array in arrays.items()}
+    classes = format_count(len(names), "class", "classes")
+    known = facts or [("recogniser", f"{classes}, {format_count(book.n_words, 'visual word')}")]
+    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in known]
+    more = ", …" * (len(names) > MOST_LISTED)
+    values = {
+        "title": tag("title", title),
+        "style": Markup(style_sheet() + template("page.css") + template("try.css")),
+        "heading": tag("h1", title),
+        "lead": f"{classes}: {', '.join(names[:MOST_LISTED])}{more}.",
+        "facts": tag("table", rows),
+        "worker": Markup(template("recognise.js")),
+        "data": script_json(data),
+        "script": Markup(template("try.js")),
+    }
     with atomic_write(path) as file:
-        file.write(page.encode("utf-8", "replace"))
+        file.write(fill(template("try.html"), values).encode("utf-8", "replace"))
 
 
 def _base64(values: NDArray[Any]) -> str:

@@ -177,8 +177,7 @@ def panels_of(about: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     for cell in sorted(cells, key=lambda c: (order.get(c["method"], len(order)), c["size"])):
         if cell["results"].keys() & CALLED.keys():
             key = PanelKey(cell["set"], cell["coding"], cell["full_words"])
-            entry = (cell["method"], cell["size"])
-            groups.setdefault(key, {}).setdefault(entry, []).append(cell)
+            groups.setdefault(key, {}).setdefault((cell["method"], cell["size"]), []).append(cell)
     sets = list(about.get("sets", {}))
     keys = sorted(groups, key=lambda k: (sets.index(k.set) if k.set in sets else len(sets), *k))
     panels = []
@@ -250,7 +249,6 @@ def recommend(panel: Panel, view: str, method: str) -> Pick | None:
 
 
 def _choosing(entry: Entry, view: str, validated: bool) -> float:
-    """Return the accuracy that a size is chosen by."""
     level = entry.levels[view]
     return level.validation if validated and level.validation is not None else level.mean
 

@@ -62,8 +62,7 @@ def method_table(panel: Panel, view: str) -> Markup:
             coding = "all words" if panel.of(method)[0].codes_with == "full" else "kept words"
             rows.append([method, coding, *(_accuracy(entry, view) for entry in found)])
     if full is not None and view in full.levels:
-        same = [_accuracy(full, view)] * max(len(sizes), 1)
-        rows.append(["all words", "all words", *same])
+        rows.append(["all words", "all words", *[_accuracy(full, view)] * max(len(sizes), 1)])
     return table(
         f"Accuracy ± half of its 95 % interval by words kept: {panel.title}, {CALLED[view]}",
         ["Method", "Codes with", *([f"{size:,}" for size in sizes] or ["all"])],

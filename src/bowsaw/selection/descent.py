@@ -38,9 +38,9 @@ SOFTNESS = 20.0
 class DescentPlan(NamedTuple):
     """Settings of a descent, as in ``Refinement``."""
 
-    n_steps: int = 300
+    n_steps: int = 150
     rate: float = 0.15
-    per_bag: int = 256
+    per_bag: int = 128
     coding: Coding = "hard"
     sharpness: float = 40.0
     n_jobs: int | None = -1
@@ -54,9 +54,9 @@ class DescentPlan(NamedTuple):
         )
 
 
-def usual_per_bag(n_words: int) -> int:
-    """Return the descriptors of a bag that a step uses; fewer keep many words from overfitting."""
-    return 256 if n_words <= FEW_WORDS else 128
+def usual_steps(n_words: int) -> int:
+    """Return the steps for a number of words; more of them only fit many words more closely."""
+    return 300 if n_words <= FEW_WORDS else 150
 
 
 class Refined(NamedTuple):

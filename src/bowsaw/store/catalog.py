@@ -35,7 +35,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from operator import attrgetter
@@ -214,13 +214,10 @@ def _find_damage(content: Content, fingerprint: str) -> str:
 
 def _is_typed(entry: Entry) -> bool:
     """Check types: SQLite keeps any value in any column."""
-    texts = (entry.path, entry.status, entry.reason)
-    numbers = (entry.shard, entry.start, entry.count, entry.width, entry.height)
-    return (
-        type(entry.label) is int
-        and {*map(type, texts)} == {str}
-        and {*map(type, numbers)} <= {int, type(None)}
-    )
+    texts = {*map(type, (entry.path, entry.status, entry.reason))}
+    others = (entry.shard, entry.start, entry.count, entry.width, entry.height)
+    numbers = {*map(type, others)}
+    return type(entry.label) is int and texts == {str} and numbers <= {int, type(None)}
 
 
 def _escapes(path: str) -> bool:
@@ -296,11 +293,9 @@ class Catalog:
 
 def is_ours(path: Path) -> bool:
     """Return whether a file is a catalogue of bowsaw, damaged or not."""
-    try:
-        with path.open("rb") as file:
-            return _MARK in file.read(_FIRST_PAGE)
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return _MARK in file.read(_FIRST_PAGE)
+    return False
 
 
 def open_catalog(folder: Path, overwrite: bool) -> Catalog:

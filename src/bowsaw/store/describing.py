@@ -114,8 +114,7 @@ class Describer:
                 "Correct the descriptor's describe()."
             )
         height, width = image.grey.shape
-        digest = f"{image.digest or 0:016x}"
-        return Finding(len(values), width, height, digest), values, positions
+        return Finding(len(values), width, height, f"{image.digest or 0:016x}"), values, positions
 
     def is_same(self, target: Target, entry: Entry) -> bool:
         """Return whether a new extraction would record the image as ``entry``."""
@@ -123,14 +122,12 @@ class Describer:
             error = self.describe(target)[0].error
             return error is not None and error.reason == entry.reason
         source = Path(target.source or "")
-        try:
+        with suppress(OSError):
             # Reading a pipe in the file's place would block.
-            if target.source is None or not source.is_file():
-                return False
-            with source.open("rb") as file:
-                return f"{short_digest(file):016x}" == entry.digest
-        except OSError:
-            return False
+            if target.source is not None and source.is_file():
+                with source.open("rb") as file:
+                    return f"{short_digest(file):016x}" == entry.digest
+        return False
 
 
 @dataclass(frozen=True)
@@ -244,8 +241,7 @@ def extract_shards(
         with closing(
             cluster.ordered_map(describe_block, blocks, describer, staging_dir)
         ) as reports:
-            reported = zip(pending, reports, strict=True)
-            for plan in _plan_shards(reported, first, is_full, on_image):
+            for plan in _plan_shards(zip(pending, reports, strict=True), first, is_full, on_image):
                 work = (plan.number, plan.spans)
                 future = cluster.submit(
                     join_shard, work, describer.recipe, folder, staging_dir, priority=1

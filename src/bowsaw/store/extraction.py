@@ -24,8 +24,9 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -155,7 +156,8 @@ def extract(
     check_int(shard_bytes, "shard_bytes", 1)
     folder = Path(path)
     with connected(parallel) as cluster:
-        run = _Run(images, descriptor, folder, n_jobs, cluster, bool(verbose))
+        describer = Describer(descriptor, Recipe.of(descriptor))
+        run = _Run(images, describer, folder, n_jobs, cluster, bool(verbose))
         if cluster is not None:
             cluster.check({images.root.absolute(): None})
         _claim(folder)
@@ -231,24 +233,18 @@ def _listing(images: ImageFolder) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+@dataclass
 class _Run:
-    """One run over a folder of images."""
+    _images: ImageFolder
+    _describer: Describer
+    _folder: Path
+    _n_jobs: int | None
+    _cluster: Cluster | None
+    _verbose: bool
+    _shard_bytes: int = 0
 
-    def __init__(
-        self,
-        images: ImageFolder,
-        descriptor: Descriptor,
-        folder: Path,
-        n_jobs: int | None,
-        cluster: Cluster | None,
-        verbose: bool,
-    ) -> None:
-        self.recipe = Recipe.of(descriptor)
-        self.listing = _listing(images)
-        self._describer = Describer(descriptor, self.recipe)
-        self._images, self._folder, self._n_jobs = images, folder, n_jobs
-        self._cluster, self._verbose = cluster, verbose
-        self._shard_bytes = 0
+    def __post_init__(self) -> None:
+        self.recipe, self.listing = self._describer.recipe, _listing(self._images)
 
     def update(self, strict: bool, overwrite: bool, shard_bytes: int) -> None:
         """Keep what is valid of the store, and describe the rest."""
@@ -262,10 +258,9 @@ class _Run:
                 before = Content(self.recipe, shard_bytes=shard_bytes)
             self._shard_bytes = before.shard_bytes
             kept = self._valid_entries(before)
-            if strict:
-                for entry in kept:
-                    if entry.status == SET_ASIDE:
-                        raise ImageError(self._images.paths[entry.row], entry.reason)
+            for entry in kept if strict else ():
+                if entry.status == SET_ASIDE:
+                    raise ImageError(self._images.paths[entry.row], entry.reason)
             classes = tuple(str(name) for name in self._images.classes)
             content = replace(before, classes=classes, entries=kept + self.listing[len(kept) :])
             if content != found:
@@ -292,8 +287,7 @@ class _Run:
         kept = 0
         for number, shard in enumerate(before.shards()):
             end, length = kept + len(shard), n_rows(shard)
-            closed = self._is_full(len(shard), length)
-            if end > n_same or not (closed or end == len(self.listing)):
+            if end > n_same or not (self._is_full(len(shard), length) or end == len(self.listing)):
                 break
             try:
                 dtype = self.recipe.stored_dtype
@@ -307,11 +301,9 @@ class _Run:
     def _count_same(self, done: tuple[Entry, ...]) -> int:
         """Count the leading images that are listed as before and whose files are the same."""
         pairs = zip(done, self.listing, strict=False)
-        listed = takewhile(lambda pair: pair[0].path == pair[1].path, pairs)
-        images = [
-            (self._target(old), old)
-            for old, _ in takewhile(lambda pair: pair[0].label == pair[1].label, listed)
-        ]
+        of_both = attrgetter("path", "label")
+        alike = takewhile(lambda pair: of_both(pair[0]) == of_both(pair[1]), pairs)
+        images = [(self._target(old), old) for old, _ in alike]
         with Progress("checking", len(images), show=self._verbose and bool(images)) as bar:
             if self._cluster is None:
                 check = self._describer.is_same

@@ -24,7 +24,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -93,12 +93,10 @@ class HistogramWriter:
         self._note_path = self._path.with_name(self._path.name + ".partial")
         self._rows_path = self._path.with_name(self._path.name + ".partial.npy")
         self._header = header(_ROWS, *shape)
-        shaped = {**fingerprint, "shape": [int(n) for n in shape]}
-        self._note = Checkpoint(self._note_path, shaped)
-        self._stack = ExitStack()
-        # Two writers that map the same rows would overwrite each other's.
-        self._stack.enter_context(exclusive(self._path))
-        try:
+        self._note = Checkpoint(self._note_path, {**fingerprint, "shape": [int(n) for n in shape]})
+        with ExitStack() as stack:
+            # Two writers that map the same rows would overwrite each other's.
+            stack.enter_context(exclusive(self._path))
             if os.path.lexists(self._rows_path) and not os.path.lexists(self._note_path):
                 raise FormatError(
                     f"{self._rows_path} has no checkpoint beside it. Move it away; it has been "
@@ -118,9 +116,7 @@ class HistogramWriter:
                 self.rows: NDArray[np.float32] = np.memmap(
                     self._rows_path, _ROWS, "r+", offset=len(self._header), shape=shape
                 )
-        except BaseException:
-            self._stack.close()
-            raise
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -150,13 +146,10 @@ class HistogramWriter:
         if not isinstance(n_done, int) or not 0 <= n_done <= shape[0]:
             raise FormatError(f"{self._note_path} has an impossible number of rows. Move it away.")
         n_bytes = len(self._header) + _ROWS.itemsize * math.prod(shape)
-        try:
-            if self._rows_path.stat().st_size != n_bytes:
-                return 0
-            with self._rows_path.open("rb") as file:
+        with suppress(OSError), self._rows_path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == n_bytes:
                 return n_done if file.read(len(self._header)) == self._header else 0
-        except OSError:
-            return 0
+        return 0
 
     def mark_done(self, n_done: int) -> None:
         """Record that the first ``n_done`` rows are final."""
@@ -210,14 +203,9 @@ def read_histograms(path: str | PathLike[str]) -> Histograms:
             if missing:
                 raise ValueError(f"it has no {', '.join(missing)}")
             arrays = {name: _checked(name, archive[name]) for name in FIELDS}
-        found = Histograms(
-            arrays["histograms"],
-            arrays["y"],
-            tuple(arrays["classes"].tolist()),
-            tuple(arrays["paths"].tolist()),
-            arrays["words"],
-            dict(parse_json(arrays["metadata"].item())),
-        )
+        fields: dict[str, Any] = {n: tuple(arrays[n].tolist()) for n in ("classes", "paths")}
+        fields["metadata"] = dict(parse_json(arrays["metadata"].item()))
+        found = Histograms(**{**arrays, **fields})
         n_images, n_words = found.histograms.shape
         if not len(found.y) == len(found.paths) == n_images or len(found.words) != n_words:
             raise ValueError("its arrays disagree in length")

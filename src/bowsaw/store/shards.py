@@ -149,9 +149,7 @@ def discard(folder: Path, first: int) -> None:
     """Remove shards from number ``first`` on, partial files and staging folders of a store."""
     shutil.rmtree(folder / SEGMENTS, ignore_errors=True)
     for kind in (VALUES, POSITIONS):
-        if not (folder / kind).is_dir():
-            continue
-        for path in sorted((folder / kind).iterdir()):
+        for path in sorted((folder / kind).iterdir()) if (folder / kind).is_dir() else ():
             ours = _OURS.fullmatch(path.name)
             if ours and (ours[2] or int(ours[1]) >= first):
                 try:
@@ -259,8 +257,7 @@ class ShardRefs:
 
     def landmarks(self) -> dict[Path, int | None]:
         """Return the first and the last file with their sizes, to check that workers see them."""
-        ends = {Path(self.files[i][0]): i for i in (0, -1)}
-        return {path: path.stat().st_size for path in ends}
+        return {path: path.stat().st_size for path in (Path(self.files[i][0]) for i in (0, -1))}
 
     def bags(self, first: int, last: int) -> ShardRefs:
         """Return the references of some of the bags."""
@@ -271,11 +268,10 @@ class ShardRefs:
         first = int(np.searchsorted(offsets, start, side="right")) - 1
         last = int(np.searchsorted(offsets, stop, side="left"))
         begin = np.maximum(offsets[first:last], start)
-        end = np.minimum(offsets[first + 1 : last + 1], stop)
         return self._select(
             self.shard[first:last],
             self.start[first:last] + begin - offsets[first:last],
-            end - begin,
+            np.minimum(offsets[first + 1 : last + 1], stop) - begin,
         )
 
     def around(self, numbers: Int64, offsets: Int64) -> tuple[ShardRefs, Int64]:

@@ -91,16 +91,12 @@ class Store:
     def bags(self) -> Bags:
         """The descriptors of the usable images, on disk: choosing among them copies nothing."""
         n_dims, dtype = self._recipe.n_dims, self._recipe.stored_dtype
-        shards = [
-            open_values(self._folder, number, length, n_dims, dtype)
-            for number, length in enumerate(self._shard_rows)
-        ]
+        rows = enumerate(self._shard_rows)
+        shards = [open_values(self._folder, *item, n_dims, dtype) for item in rows]
         self._refuse_change()
         return Bags.from_pieces(
             shards or [np.empty((0, n_dims), dtype)],
-            self._column("shard"),
-            self._column("start"),
-            self._column("count"),
+            *map(self._column, ("shard", "start", "count")),
             scale=self.scale,
             description=self.description,
             digests=np.array([int(e.digest or "", 16) for e in self._usable], dtype=np.uint64),

@@ -179,32 +179,32 @@ function decide({ codes, shares, histogram, n }, model) {
   return { scores, label: scores.indexOf(Math.max(...scores)), parts };
 }
 
-// The grey of OpenCV, on white where the picture is transparent.
+// The grey of OpenCV, on white where the image is transparent.
 async function decode(blob) {
-  const picture = await createImageBitmap(blob, { colorSpaceConversion: "none" }).catch(() => {
-    throw new Error("This is not a picture that the browser can read.");
+  const image = await createImageBitmap(blob, { colorSpaceConversion: "none" }).catch(() => {
+    throw new Error("This is not an image that the browser can read.");
   });
-  const { width, height } = picture;
+  const { width, height } = image;
   const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.fillStyle = "#fff";
   context.fillRect(0, 0, width, height);
-  context.drawImage(picture, 0, 0);
+  context.drawImage(image, 0, 0);
   const { data } = context.getImageData(0, 0, width, height);
   const grey = new Uint8Array(width * height);
   for (let i = 0; i < grey.length; i++) {
     grey[i] = (9798 * data[4 * i] + 19235 * data[4 * i + 1] + 3735 * data[4 * i + 2] + 16384) >> 15;
   }
-  return { grey, width, height, picture };
+  return { grey, width, height, image };
 }
 
 async function recognise(given, model) {
   const start = performance.now();
-  const { grey, width, height, picture } = given instanceof Blob ? await decode(given) : given;
+  const { grey, width, height, image } = given instanceof Blob ? await decode(given) : given;
   const decoded = performance.now();
   const small = reduce(grey, width, height, model.max_side);
   if (Math.min(small.width, small.height) < model.patch) {
     const size = `${small.width} × ${small.height}`;
-    throw new Error(`The picture is too small: ${size} pixels, and a patch needs ${model.patch}.`);
+    throw new Error(`The image is too small: ${size} pixels, and a patch needs ${model.patch}.`);
   }
   const found = describe(small.grey, small.width, small.height, model);
   const described = performance.now();
@@ -212,7 +212,7 @@ async function recognise(given, model) {
   const answer = decide(coded, model);
   const end = performance.now();
   const ms = { decoding: decoded - start, describing: described - decoded, coding: end - described };
-  return { ...found, ...answer, width: small.width, height: small.height, ms, picture };
+  return { ...found, ...answer, width: small.width, height: small.height, ms, image };
 }
 
 let model;
@@ -224,14 +224,14 @@ onmessage = async ({ data: { id, setup, given } }) => {
       if (setup[name]) model[name] = new Float32Array(bytes(setup[name]));
     }
     for (const name of ["weights", "intercepts"]) model[name] = new Float64Array(bytes(setup[name]));
-    // Once, so that this code is compiled before the first picture comes.
+    // Once, so that this code is compiled before the first image comes.
     const noise = Uint8Array.from({ length: 200 * 200 }, (_, i) => (i * i) % 251);
     recognise({ grey: noise, width: 200, height: 200 }, model).catch(() => {});
     return;
   }
   try {
     const answer = await recognise(given, model);
-    postMessage({ id, answer }, answer.picture ? [answer.picture] : []);
+    postMessage({ id, answer }, answer.image ? [answer.image] : []);
   } catch (error) {
     postMessage({ id, error: error.message });
   }

@@ -25,7 +25,7 @@
     if (error) reject(new Error(error)); else resolve(answer);
   };
   let last = 0;
-  // A picture's file, or its grey pixels as {grey, width, height}; also for the console.
+  // An image's file, or its grey pixels as {grey, width, height}; also for the console.
   const recognise = (given) => new Promise((resolve, reject) => {
     waiting.set(++last, { resolve, reject });
     worker.postMessage({ id: last, given });
@@ -66,7 +66,7 @@
       radio.name = "class";
       radio.value = c;
       radio.checked = c === label;
-      radio.addEventListener("change", () => { shown.chosen = c; drawPicture(); });
+      radio.addEventListener("change", () => { shown.chosen = c; drawImageAndPatches(); });
       const name = document.createElement("span"), bar = document.createElement("i"), score = document.createElement("b");
       name.textContent = classes[c];
       score.textContent = scores[c].toFixed(2).replace("-", "−");
@@ -78,10 +78,10 @@
     }));
     find("#result").hidden = false;
     root.classList.add("used");
-    drawPicture();
+    drawImageAndPatches();
   }
 
-  // -- the picture and its patches ----------------------------------------------------------------
+  // -- the image and its patches ----------------------------------------------------------------
   const MOST = 10;
   // Patches that do not overlap; of equal ones, those whose neighbours count as well.
   function strongest(part, columns, rows) {
@@ -103,16 +103,16 @@
     return best;
   }
 
-  function drawPicture() {
-    const { picture, width, height, columns, rows, left, top, chosen, parts, name } = shown;
-    const canvas = find("#picture"), context = canvas.getContext("2d");
+  function drawImageAndPatches() {
+    const { image, width, height, columns, rows, left, top, chosen, parts, name } = shown;
+    const canvas = find("#image"), context = canvas.getContext("2d");
     const zoom = Math.max(1, 900 / Math.max(width, height));
     canvas.width = Math.round(width * zoom);
     canvas.height = Math.round(height * zoom);
     context.imageSmoothingQuality = "high";
-    context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
     const part = parts[chosen], best = strongest(part, columns, rows);
-    const title = name ? `The picture ${name}` : "The picture";
+    const title = name ? `The image ${name}` : "The image";
     canvas.setAttribute("aria-label", `${title}; ${best.length} patches that count most for ${classes[chosen]} are outlined`);
     find("#for").textContent = find("#against").textContent = classes[chosen];
     if (!find("#show").checked) return;
@@ -142,14 +142,14 @@
     best.forEach((p) => outline(p, "#000", 6));
     best.forEach((p) => outline(p, "#ffd24d", 3));
   }
-  find("#show").addEventListener("change", drawPicture);
+  find("#show").addEventListener("change", drawImageAndPatches);
 
-  // -- how pictures come in -----------------------------------------------------------------------
+  // -- how images come in -----------------------------------------------------------------------
   const input = find("#file");
   find("#choose").addEventListener("click", () => input.click());
   const take = (files) => {
     if (files.length) show(files[0]);
-    else say("That was not a file. Save the picture first, then drop the file.");
+    else say("That was not a file. Save the image first, then drop the file.");
   };
   input.addEventListener("change", () => { if (input.files.length) take(input.files); input.value = ""; });
   addEventListener("dragover", (event) => { event.preventDefault(); root.classList.add("over"); });
