@@ -44,9 +44,9 @@ class Score(ABC):
     >>> histograms = np.array([[1.0, 0.0], [0.9, 0.1], [0.2, 0.8], [0.0, 1.0]])
     >>> score = make_score("leave-one-out").begin([0, 0, 1, 1], 2)
     >>> round(score.update(histograms), 3)
-    -0.144
+    -0.138
     >>> round(score.update(histograms[::-1], [0, 1]), 3)
-    -0.144
+    -0.138
     """
 
     name: ClassVar[str]

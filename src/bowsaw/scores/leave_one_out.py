@@ -8,19 +8,15 @@ shrunk. With
     A = X'X + αI,  B = A⁻¹X'Y,  R = Y − XB,  H = 1/n + X A⁻¹ X',
 
 leaving bag i out changes its residual R_i to R_i / (1 − H_ii) (the PRESS statistic; Allen, 1974).
-The score is minus the mean over bags of ‖R_i‖² / (1 − H_ii)², at the best of the ridges α that it
-is given. Class frequencies alone give about −(1 − Σ p(y)²); 0 is perfect.
+The score is minus the mean over bags of ‖R_i‖² / (1 − H_ii)², at the best α of a grid relative to
+the mean eigenvalue of X'X. Class frequencies alone give about −(1 − Σ p(y)²); 0 is perfect.
 
 **Departure.** The paper's Eq. 9 prefers redundant words; this score is not in the paper.
 
-**The ridge** is 3 by default, relative to the mean eigenvalue of X'X, or a tenth of the number of
-words if that is less. A search that also chooses the ridge by this error takes a small one, and
-then fits the bags that it sees: with 50 words, those of a fixed ridge were 1 to 3 points more
-accurate on validation images of the benchmarks (``benchmarks/tuning.py``).
-
-**Cost.** X'X is stored; a changed column recomputes its row. One Cholesky factor and one triangular
-solve per ridge: n p² + O(p³) for any number of changed columns. With more words than bags, XX' is
-used instead. Entries of X'X are recomputed, never added to, so errors do not accumulate.
+**Cost.** X'X is stored; a changed column recomputes its row. X'X = QTQ' with T tridiagonal serves
+the whole grid (``_ridge_kernel``) at a quarter of the work of eigenvectors: n p² + O(p³) for any
+number of changed columns. With more words than bags, XX' and its eigenvectors are used instead.
+Entries of X'X are recomputed, never added to, so errors do not accumulate.
 
 **Removing a column.** With z_k = XA⁻¹e_k, removing column k changes
 
@@ -36,7 +32,10 @@ P_i = 2 R_i / (n (1 − h_i)²), s_i = 2 ‖R_i‖² / (n (1 − h_i)³), Z = XA
     ∂error/∂X = −PB' − RQ' + XQB' + 2 (SZ − Z X'SZ),  S = diag(s),
 
 centred per column and divided by 2√(f + ``floor``), for the slope of the root is infinite at 0.
-Cost: one eigendecomposition, and n p (n + p + n_classes).
+Cost: one eigendecomposition, and n p (n + p + n_classes). The ridge of the gradient is 3, or a
+tenth of p if that is less. Words that move make the error small at the smallest ridge of a grid,
+on the bags that move them: with a fixed one, 50 words were 1 to 2 points more accurate on
+validation images of the benchmarks (``benchmarks/tuning.py``). Subsets did not gain by it.
 
 **Invariants.** Duplicate and constant columns, empty bags and p > n are no special cases: the ridge
 is never 0.
@@ -44,12 +43,12 @@ is never 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 
 from bowsaw.errors import ParameterError
 from bowsaw.parallel import single_threaded_blas
@@ -58,8 +57,10 @@ from bowsaw.scores.base import Score, clear_constant
 
 Floats = NDArray[np.float64]
 
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Ridges to choose from, relative to the mean eigenvalue."""
 RIDGE, PER_WORD = 3.0, 0.1
-"""The usual ridge relative to the mean eigenvalue, and its most per word: few need less."""
+"""The ridge of the gradient, relative to the mean eigenvalue, and its most per word."""
 LEAST_LEFT = 1e-9
 """The lower limit of 1 − H_ii under rounding."""
 _LEAST_SCALE = 1e-12
@@ -71,9 +72,9 @@ class LeaveOneOut(Score):
 
     Parameters
     ----------
-    ridges : sequence of float or None, default=None
+    ridges : sequence of float, default=RIDGES
         Ridges to choose from, above 0, relative to the mean eigenvalue of the square-rooted,
-        centred histograms' X'X. None for 3, or a tenth of the number of words if that is less.
+        centred histograms' X'X.
     balanced : bool, default=False
         Give all classes the same weight.
 
@@ -92,17 +93,17 @@ class LeaveOneOut(Score):
     >>> round(score.update(np.stack([informative, 1 - informative], axis=1)), 2)
     -0.03
     >>> round(score.update(random.uniform(size=(40, 3))), 2)
-    -0.57
+    -0.53
     """
 
     name = "leave-one-out"
     _own = ("_columns", "_gram", "_moments")
 
-    def __init__(self, *, ridges: Sequence[float] | None = None, balanced: bool = False) -> None:
-        grid = np.asarray((RIDGE,) if ridges is None else ridges, dtype=np.float64)
+    def __init__(self, *, ridges: Sequence[float] = RIDGES, balanced: bool = False) -> None:
+        grid = np.asarray(ridges, dtype=np.float64)
         if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
             raise ParameterError(f"ridges must be finite numbers above 0; got {ridges!r}.")
-        self.ridges, self.balanced = ridges, balanced
+        self.ridges, self.balanced, self._grid = ridges, balanced, grid
 
     def without_each(self, histograms: NDArray[Any]) -> Floats:
         """Return the score without each column alone, ``(n_columns,)``.
@@ -187,51 +188,51 @@ class LeaveOneOut(Score):
             self._gram[columns] = part
             self._gram[:, columns] = part.T
             self._moments[columns] = centred @ self._targets
-        right = np.concatenate([self._columns, self._moments], axis=1)
+        ridges = self._grid * self._mean_eigenvalue(float(np.trace(self._gram)))
+        matrix = self._tridiagonal()
+        n, n_classes = self._targets.shape
+        slopes = np.empty((self._n_columns, len(ridges), n_classes))
+        leverages = np.empty((len(ridges), n))
+        kernel.solve_ridges(matrix, ridges, slopes, leverages)
+        return self._best(matrix.along, slopes, leverages)
 
-        def fit(ridge: float) -> tuple[Floats, Floats]:
-            factor, lower = _factor(self._gram, ridge)
-            solved = solve_triangular(factor, right, lower=lower, check_finite=False)
-            along, slopes = np.split(solved, [len(self._targets)], axis=1)
-            return along.T @ slopes, np.einsum("ki,ki->i", along, along)
-
-        return self._best(fit, float(np.trace(self._gram)))
+    def _tridiagonal(self) -> kernel.Tridiagonal:
+        p = self._n_columns
+        work = int(lapack.dsytrd_lwork(p, lower=1)[0])
+        reflectors, diagonal, beside, scales, _ = lapack.dsytrd(self._gram, lower=1, lwork=work)
+        along, moments = self._columns.copy(), self._moments.copy()
+        if p > 1:
+            # Q leaves the first word as it is; the reflectors of the others are those of a QR.
+            below = np.asfortranarray(reflectors[1:, :-1])
+            turn, _, _ = lapack.dorgqr(below, scales, lwork=work, overwrite_a=True)
+            np.dot(turn.T, self._columns[1:], out=along[1:])
+            np.dot(turn.T, self._moments[1:], out=moments[1:])
+        return kernel.Tridiagonal(diagonal, beside, along, moments)
 
     def _by_bags(self) -> float:
         """Return the score by XX'."""
         gram = self._columns.T @ self._columns
+        ridges = self._grid * self._mean_eigenvalue(float(np.trace(gram)))
+        values, vectors = eigh(gram, check_finite=False, driver="evd")
+        values = np.maximum(values, 0)
+        along = np.sqrt(values)[:, None] * vectors.T
+        inverse = 1 / (values[:, None] + ridges)
+        slopes = inverse[:, :, None] * (along @ self._targets)[:, None, :]
+        return self._best(along, slopes, inverse.T @ (along * along))
 
-        def fit(ridge: float) -> tuple[Floats, Floats]:
-            kept = cho_solve(_factor(gram, ridge), ridge * np.eye(len(gram)), check_finite=False)
-            return self._targets - kept @ self._targets, 1 - np.diagonal(kept)
-
-        return self._best(fit, float(np.trace(gram)))
-
-    def _best(self, fit: Callable[[float], tuple[Floats, Floats]], trace: float) -> float:
-        """Return minus the least error on the grid; ``fit`` returns XB and the H_ii of a ridge."""
+    def _mean_eigenvalue(self, trace: float) -> float:
         # Where all columns are constant, any ridge gives the same.
-        usual = trace / self._n_columns if trace > 0 else 1.0
-        errors, grid = [], _grid(self.ridges, self._n_columns)
-        for ridge in grid:
-            fitted, leverages = fit(ridge * usual)
-            left = np.maximum(1 - self._shares - leverages, LEAST_LEFT)
-            errors.append(float((((self._targets - fitted) ** 2).sum(axis=1) / left**2).mean()))
-        chosen = int(np.argmin(errors))
-        self.ridge_ = float(grid[chosen])
-        return -errors[chosen]
+        return trace / self._n_columns if trace > 0 else 1.0
 
-
-def _grid(ridges: Sequence[float] | None, n_words: int) -> Sequence[float]:
-    """Return the ridges to choose from, relative to the mean eigenvalue."""
-    return [min(RIDGE, PER_WORD * n_words)] if ridges is None else ridges
-
-
-def _factor(gram: Floats, ridge: float) -> tuple[Floats, bool]:
-    """Return the Cholesky factor of G + αI, and that it is the lower one."""
-    shifted = gram.copy()
-    shifted[np.diag_indices(len(gram))] += ridge
-    factor, _ = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-    return factor, True
+    def _best(self, along: Floats, slopes: Floats, leverages: Floats) -> float:
+        """Return minus the least error on the grid."""
+        # All ridges in one product: (n_bags, p) by (p, n_ridges · n_classes).
+        fitted = (along.T @ slopes.reshape(len(slopes), -1)).reshape(-1, *slopes.shape[1:])
+        errors = np.empty(len(self._grid))
+        kernel.left_out_errors(fitted, self._targets, leverages, self._shares, LEAST_LEFT, errors)
+        chosen = int(errors.argmin())
+        self.ridge_ = float(self._grid[chosen])
+        return -float(errors[chosen])
 
 
 class BackwardRidge:
@@ -289,7 +290,8 @@ def leave_one_out_gradient(
     """Return the leave-one-out error (minus the score) and its gradient, ``(n_bags, n_words)``.
 
     ``targets`` are the classes as columns of 0 and 1; ``floor`` is added to every entry before its
-    root. With ``floor=0`` the error is exactly that of :class:`LeaveOneOut`.
+    root. With ``floor=0`` the error is exactly that of :class:`LeaveOneOut` with the same ridges;
+    None is ``RIDGE``, or ``PER_WORD`` times the number of words if that is less.
     """
     entries = np.asarray(histograms, dtype=np.float64)
     n, p = entries.shape
@@ -313,7 +315,8 @@ def leave_one_out_gradient(
             left = np.maximum(1 - 1 / n - (squares / shrunk).sum(axis=1), LEAST_LEFT)
             return residuals, left, float(((residuals**2).sum(axis=1) / left**2).mean())
 
-        alphas = [ridge * mean_value for ridge in _grid(ridges, p)]
+        usual = (min(RIDGE, PER_WORD * p),)
+        alphas = [ridge * mean_value for ridge in (usual if ridges is None else ridges)]
         shrunk = values + min(alphas, key=lambda alpha: fit(values + alpha)[2])
         residuals, left, error = fit(shrunk)
         inverse = (vectors / shrunk) @ vectors.T
