@@ -4,9 +4,9 @@ Text between ``<!-- measured: NAME -->`` and ``<!-- /measured -->`` is written b
 is that of a method (its table of accuracies) or one of ``BLOCKS``. A test compares every page with
 what the records give; ``python docs/assets/measured.py`` writes all pages again.
 
-Four records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
+Five records are read: ``results/cells.jsonl`` and ``results/probes.jsonl``, the paper's
 experiments; ``docs/methods/cells.jsonl``, the accuracies of the other methods on the same splits;
-and ``benchmarks/results.json``, the speed.
+``benchmarks/further_sets.jsonl``, those on other data; and ``benchmarks/results.json``, the speed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from bowsaw.comparison import read_run
 from bowsaw.comparison.methods import METHODS
-from bowsaw.evaluation.significance import RULE
+from bowsaw.evaluation.significance import LEVEL, RULE, holm, paired_test
 from bowsaw.formatting import format_bytes
 from bowsaw.report.summary import panels_of
 from reproduction.claims import Verdict, verdicts
@@ -263,6 +263,78 @@ def _of_sizes() -> Iterator[str]:
     yield from _table(["panel and method", *map(str, sizes), "all 5000"], rows)
 
 
+# -- other data -----------------------------------------------------------------------------------
+
+
+@cache
+def _further() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the facts of the further sets by name, and their cells."""
+    about, *found = _lines(TOP / "benchmarks" / "further_sets.jsonl")
+    return about["sets"], found
+
+
+def _further_sets() -> Iterator[str]:
+    sets, found = _further()
+    rows = []
+    for name, facts in sets.items():
+        cell = next(cell for cell in found if cell["set"] == name)
+        parts = " / ".join(str(cell[key]) for key in ("n_codebook", "n_train", "n_test"))
+        package = f"`{facts['package']}`, {facts['license']}, SHA-256 `{facts['sha256'][:12]}`"
+        each = f"{facts['n_descriptors'] / facts['n_images']:.0f} × {facts['n_dims']}"
+        rows.append([name, package, str(len(facts["classes"])), parts, each])
+    yield from _table(
+        ["set", "package", "classes", "codebook / train / test", "descriptors × dimensions"], rows
+    )
+
+
+def _further_table() -> Iterator[str]:
+    sets, found = _further()
+    records = _by_key(found, lambda cell: cell["accuracy"])
+    methods = [name for name in METHODS if name != "full" and any(k[3] == name for k in records)]
+    rows, full_words = [], {key[0]: key[2] for key in records}
+    for name in sets:
+        panel = (name, "hard", full_words[name])
+        sizes = sorted({key[4] for key in records if key[:3] == panel and key[3] != "full"})
+        for size in sizes:
+            means = {m: fmean(records[*panel, m, size].values()) for m in methods}
+            best = max(value for m, value in means.items() if METHODS[m].codes_with == "pruned")
+            row = [f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in means.values()]
+            first = size == sizes[0]
+            full = f"{_mean(records, (*panel, 'full', panel[2]))} ({panel[2]})" if first else ""
+            rows.append([name if first else "", str(size), *row, full])
+    yield from _table(["set", "words", *(f"`{m}`" for m in methods), "all words"], rows)
+
+
+def _further_findings() -> Iterator[str]:
+    """Say of each set which differences of our methods are significant, by the one rule."""
+    sets, found = _further()
+    for name in sets:
+        here = [cell for cell in found if cell["set"] == name and cell["method"] != "full"]
+        sides: dict[str, list[list[float]]] = {}
+        for method in (name for name in METHODS if any(c["method"] == name for c in here)):
+            splits: dict[int, list[float]] = defaultdict(list)
+            for cell in (cell for cell in here if cell["method"] == method):
+                splits[cell["split"]].append(cell["accuracy"])
+            sides[method] = [splits[split] for split in sorted(splits)]
+        n_train, n_test = here[0]["n_codebook"] + here[0]["n_train"], here[0]["n_test"]
+        parts = []
+        for ours in ("refinement", "annealing"):
+            others = [peer for peer in sides if peer != ours]
+            tests = [paired_test(sides[ours], sides[peer], n_train, n_test) for peer in others]
+            kinds: dict[str, list[str]] = defaultdict(list)
+            for peer, test, p in zip(others, tests, holm([t.p for t in tests]), strict=True):
+                kind = "open" if p >= LEVEL else "better" if test.mean > 0 else "worse"
+                kinds[kind].append(f"`{peer}` ({test.mean:+.3f})".replace("-", "−"))
+            texts = {
+                "better": "significantly better than",
+                "worse": "significantly worse than",
+                "open": "no significant difference from",
+            }
+            said = [f"{texts[kind]} {', '.join(kinds[kind])}" for kind in texts if kinds[kind]]
+            parts.append(f"`{ours}`: {'; '.join(said)}.")
+        yield f"- **{name}.** {' '.join(parts)}"
+
+
 # -- time, bytes and memory ----------------------------------------------------------------------
 
 
@@ -384,6 +456,9 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "scores": _of_scores,
     "panels": _panels,
     "sizes": _of_sizes,
+    "further-sets": _further_sets,
+    "further-table": _further_table,
+    "further-findings": _further_findings,
     "milliseconds": _milliseconds,
     "speed": _speed,
     "baseline": _baseline,
