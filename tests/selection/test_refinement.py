@@ -142,3 +142,20 @@ def test_images_that_chose_or_moved_words_are_remembered(n_steps):
     for saw in (bs.Refinement(book, 3, n_folds=0, **options), bs.Annealing(book, 3, **options)):
         assert saw.fit(bags, labels).codebook_.trained_on.tolist() == [1, 5, 6, 7, 8, 9, 10]
     assert bs.RandomSubset(book, 3).fit(bags).codebook_.trained_on.tolist() == [1, 6]
+
+
+def test_the_usual_start_is_annealing_on_a_sample_and_claims_no_more():
+    rng = np.random.default_rng(0)
+    y = np.arange(12) % 2
+    how = {"n_kept": 3, "random_state": 0}
+    for n_each, is_whole in ((60, True), (300, False)):
+        bags = [rng.normal([2.0 * label, 0.0], 1.0, size=(n_each, 2)) for label in y]
+        book = bs.KMeansCodebook(12, random_state=0).fit(bags).codebook_
+        found = bs.Refinement(book, n_steps=0, **how).fit(bags, y).selection_
+        # Bags of at most 128 descriptors are their own sample.
+        if is_whole:
+            same = bs.Annealing(book, n_steps=500, **how).fit(bags, y).selection_
+            assert np.array_equal(found.kept, same.kept)
+        assert found.certificate is None
+        assert "sample" in found.parameters["score"]
+    assert [bs.Refinement(book, n_kept=n)._plan(n).n_steps for n in (32, 33)] == [300, 150]

@@ -35,7 +35,7 @@ centred per column and divided by 2√(f + ``floor``), for the slope of the root
 Cost: one eigendecomposition, and n p (n + p + n_classes). The ridge of the gradient is 3, or a
 tenth of p if that is less. Words that move make the error small at the smallest ridge of a grid,
 on the bags that move them: with a fixed one, 50 words were 1 to 2 points more accurate on
-validation images of the benchmarks (``benchmarks/tuning.py``). Subsets did not gain by it.
+validation images of the benchmarks. Subsets did not gain by it (``benchmarks/tuning.py`` compares).
 
 **Invariants.** Duplicate and constant columns, empty bags and p > n are no special cases: the ridge
 is never 0.
